@@ -1,0 +1,73 @@
+"""Exact means, covariances and costs of a policy played in a world, right or wrong for it."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from motorcost.joint import joint_start, joint_system, predict
+from motorcost.problem import Problem
+from motorcost.solver import Policy
+
+
+class Moments(eqx.Module):
+    """Mean and covariance of z = (x, xh) at every time; `n` states, then `n` estimates."""
+
+    mean: Float[Array, "T z"]
+    cov: Float[Array, "T z z"]
+
+    @property
+    def state_mean(self) -> Float[Array, "T n"]:
+        """Mean of the states."""
+        return self.mean[:, : self._n]
+
+    @property
+    def state_cov(self) -> Float[Array, "T n n"]:
+        """Covariance of the states."""
+        return self.cov[:, : self._n, : self._n]
+
+    @property
+    def belief_mean(self) -> Float[Array, "T n"]:
+        """Mean of the agent's estimates."""
+        return self.mean[:, self._n :]
+
+    @property
+    def belief_cov(self) -> Float[Array, "T n n"]:
+        """Covariance of the agent's estimates, over trials."""
+        return self.cov[:, self._n :, self._n :]
+
+    @property
+    def _n(self) -> int:
+        return self.mean.shape[-1] // 2
+
+
+@jax.jit
+def moments(problem: Problem, policy: Policy) -> Moments:
+    """Mean and covariance over trials of states and beliefs, at every time, exactly."""
+
+    def step(carry: Any, at: Any) -> Any:
+        after = predict(at, *carry)
+        return after, after
+
+    start = joint_start(problem)
+    _, (mean, cov) = lax.scan(step, start, joint_system(problem, policy))
+    return Moments(
+        mean=jnp.concatenate([start[0][None], mean]), cov=jnp.concatenate([start[1][None], cov])
+    )
+
+
+@jax.jit
+def expected_cost(problem: Problem, policy: Policy) -> Float[Array, ""]:
+    """What this policy costs in this world, on average, exactly.
+
+    The world's own cost is counted. The policy may be one that was made for another world, or
+    by an agent that believes wrongly.
+    """
+    z = moments(problem, policy)
+    xx = z.state_cov + jnp.einsum("ti,tj->tij", z.state_mean, z.state_mean)
+    hh = z.belief_cov + jnp.einsum("ti,tj->tij", z.belief_mean, z.belief_mean)
+    uu = policy.L @ hh[:-1] @ jnp.swapaxes(policy.L, -1, -2)
+    return jnp.sum(problem.Q * xx) + jnp.sum(problem.R * uu)

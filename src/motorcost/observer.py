@@ -1,0 +1,84 @@
+"""What the experimenter records: o = S x + U th."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from motorcost import checks
+from motorcost.errors import InputError
+from motorcost.problem import Matrix, Names, Problem
+
+
+class Observer(eqx.Module):
+    """A recording device: `S` (channels, states) and the factor `U` (channels, any) of its noise.
+
+    Both are given once or for each of the T states. `observe` makes the usual ones by name.
+    """
+
+    S: Float[Array, "T o n"]
+    U: Float[Array, "T o u"]
+    channel_names: tuple[str, ...] = eqx.field(static=True)
+    channel_units: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        problem: Problem,
+        S: Matrix,
+        U: Matrix | None = None,
+        channels: Names | None = None,
+    ) -> None:
+        T, n = problem.steps, len(problem.state_names)
+        size = checks.numbers("S", S).shape[-2:-1]
+        o = size[0] if size else 0
+        if o == 0:
+            raise InputError("S must have a row for each channel recorded, got none")
+        self.S = checks.matrix("S", S, (o, n), "channels, states", T, "T")
+        U = jnp.zeros((o, 0)) if U is None else U
+        self.U = checks.matrix("U", U, (o, None), "channels, noises", T, "T")
+        names, units = checks.labels("channels", channels, o, "channel")
+        self.channel_names, self.channel_units = names, units
+
+
+def observe(
+    problem: Problem,
+    states: Sequence[str] | None = None,
+    noise: float | Sequence[float] | Mapping[str, float] = 0.0,
+) -> Observer:
+    """An observer that records some of the states, each with noise of its own.
+
+    `states` are names of `problem`'s states, all if left out. `noise` is the SD of the
+    recording noise in the states' own units: one for all channels, one a channel, or by name
+    (channels not named are recorded without noise).
+    """
+    names = list(problem.state_names if states is None else states)
+    if isinstance(states, str):
+        raise InputError(f"states must be a list of names: observe(problem, [{states!r}])")
+    if not names:
+        raise InputError("an observer must see at least one state, got an empty list")
+    rows = [
+        problem.state_names.index(checks.one_of("state", name, problem.state_names))
+        for name in names
+    ]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"an observer records a state once, got {twice!r} twice")
+    sd: Any = noise
+    if isinstance(noise, Mapping):
+        for name in noise:
+            checks.one_of("observed state", name, names)
+        sd = [noise.get(name, 0.0) for name in names]
+    checks.nonnegative(noise=sd)
+    sd = jnp.asarray(checks.numbers("noise", sd))
+    if sd.shape not in ((), (len(names),)):
+        raise InputError(
+            f"noise must be one SD or one a channel ({len(names)}), got shape {sd.shape}"
+        )
+    return Observer(
+        problem,
+        S=jnp.eye(len(problem.state_names))[jnp.asarray(rows)],
+        U=jnp.diag(jnp.broadcast_to(sd, (len(names),))),
+        channels={name: problem.state_units[row] for name, row in zip(names, rows, strict=True)},
+    )

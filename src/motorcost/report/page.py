@@ -1,0 +1,53 @@
+"""Render a report from sections of words, tables and pictures."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader
+from matplotlib.figure import Figure
+
+from motorcost.io import written_whole
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure with the words that a person who cannot see it needs."""
+
+    figure: Figure
+    alt: str
+
+    @property
+    def data(self) -> str:
+        """The figure as the text of a PNG."""
+        buffer = BytesIO()
+        self.figure.savefig(buffer, format="png", dpi=130)
+        return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a heading each; the first column names the row."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a few sentences, and what there is to look at."""
+
+    title: str
+    text: str
+    content: Sequence[Table | Picture] = ()
+
+
+def write_report(path: Path, title: str, lead: str, sections: Sequence[Section]) -> None:
+    """Write the page to `path`, whole or not at all. All text is escaped."""
+    environment = Environment(loader=PackageLoader("motorcost.report", "."), autoescape=True)
+    environment.tests["table"] = lambda item: isinstance(item, Table)
+    html = environment.get_template("page.html").render(title=title, lead=lead, sections=sections)
+    with written_whole(path) as draft:
+        draft.write_text(html, encoding="utf-8")

@@ -1,0 +1,71 @@
+"""Reaching along a line (Todorov 2005), the running example of the paper."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from motorcost import checks
+from motorcost.problem import Problem
+from motorcost.tasks.declare import Parameter, declare
+
+
+@declare(
+    effort=Parameter("cost of squared control, averaged over the movement", "m²/N²", "cost"),
+    velocity=Parameter("weight of the hand's velocity at the end", "s", "cost"),
+    force=Parameter("weight of the force at the end", "m/N", "cost"),
+    motor_noise=Parameter("SD of the control's noise, as a fraction of the control", "", "noise"),
+    target=Parameter("where the target is", "m", "condition"),
+    steps=Parameter("number of states in a trial, T", "", "condition"),
+    dt=Parameter("seconds in a step", "s", "condition"),
+)
+def reaching(
+    effort: Any = 1e-5,
+    velocity: Any = 0.2,
+    force: Any = 0.02,
+    motor_noise: Any = 0.5,
+    target: Any = 0.1,
+    steps: int = 30,
+    dt: Any = 0.01,
+) -> Problem:
+    """Reach from 0 to a target and stop there, at the end of a fixed time.
+
+    A hand of 1 kg moves along a line, driven by a muscle-like second-order low-pass filter
+    (twice 40 ms) of the neural control. The larger the control, the noisier it is. The agent
+    feels position, velocity and force, each with noise (SD 0.01 m, 0.1 m/s, 0.5 N). The cost is
+
+        (position - target)² + (velocity_weight v)² + (force_weight f)²
+
+    at the last step, plus effort / (T-1) times the squared control at each. The trial starts
+    at rest at 0, which the agent knows.
+    """
+    checks.nonnegative(velocity=velocity, force=force, motor_noise=motor_noise)
+    checks.positive(effort=effort, dt=dt)
+    T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
+    tau = 0.04
+    a = dt / tau
+    A = jnp.array(
+        [
+            [1, dt, 0, 0, 0],
+            [0, 1, dt, 0, 0],  # mass 1 kg, no damping
+            [0, 0, 1 - a, a, 0],
+            [0, 0, 0, 1 - a, 0],
+            [0, 0, 0, 0, 1],
+        ]
+    )
+    B = jnp.array([[0.0], [0.0], [0.0], [1.0], [0.0]]) * a
+    at_end = jnp.array([[1, 0, 0, 0, -1], [0, velocity, 0, 0, 0], [0, 0, force, 0, 0]], dtype=float)
+    return Problem(
+        steps=T,
+        A=A,
+        B=B,
+        C=[motor_noise * B],
+        H=jnp.eye(3, 5),
+        W=jnp.diag(0.5 * jnp.array([0.02, 0.2, 1.0])),
+        Q=jnp.zeros((T, 5, 5)).at[-1].set(at_end.T @ at_end),
+        R=jnp.array([[effort / (T - 1)]]),
+        initial_belief=jnp.array([0, 0, 0, 0, target], dtype=float),
+        states={"position": "m", "velocity": "m/s", "force": "N", "muscle": "N", "target": "m"},
+        controls={"control": "N"},
+        senses={"felt position": "m", "felt velocity": "m/s", "felt force": "N"},
+        dt=dt,
+    )

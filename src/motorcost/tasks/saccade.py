@@ -1,0 +1,94 @@
+"""A saccade (after Crevecoeur & Kording 2017, in the variant of the paper's experiment)."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax.scipy.linalg import expm
+
+from motorcost import checks
+from motorcost.errors import InputError
+from motorcost.problem import Problem
+from motorcost.tasks.declare import Parameter, declare
+
+
+@declare(
+    effort=Parameter("cost of squared control, averaged over the trial", "", "cost"),
+    motor_noise=Parameter("SD of the control's noise, as a fraction of the control", "", "noise"),
+    process_noise=Parameter("SD of noise of the control's size, always there", "deg", "noise"),
+    sensory_noise=Parameter("SD with which angle and velocity are sensed", "deg, deg/s", "noise"),
+    tau_slow=Parameter("slow time constant of the eye", "s", "body"),
+    tau_fast=Parameter("fast time constant of the eye", "s", "body"),
+    start=Parameter("angle to hold at first", "deg", "condition"),
+    target=Parameter("angle to jump to", "deg", "condition"),
+    steps=Parameter("number of states in a trial, T", "", "condition"),
+    hold_start=Parameter("steps for which the start is held", "", "condition"),
+    hold_target=Parameter("steps for which the target is held", "", "condition"),
+    dt=Parameter("seconds in a step", "s", "condition"),
+)
+def saccade(
+    effort: Any = 1e-3,
+    motor_noise: Any = 0.08**0.5,
+    process_noise: Any = 0.1,
+    sensory_noise: Any = 1e-3,
+    tau_slow: Any = 0.224,
+    tau_fast: Any = 0.013,
+    start: Any = -10.0,
+    target: Any = 10.0,
+    steps: int = 40,
+    hold_start: int = 5,
+    hold_target: int = 10,
+    dt: Any = 0.00125,
+) -> Problem:
+    """Look at one point, then jump to another and stay there.
+
+    The eye is an overdamped second-order plant, tau_slow tau_fast theta'' = u - theta -
+    (tau_slow + tau_fast) theta', sampled exactly. The control is noisy in proportion to its
+    size. The cost is the squared distance from the start during the first `hold_start` steps
+    and from the target during the last `hold_target`, plus effort / T times the squared
+    control at each step. In between, the eye is free.
+
+    Angles are measured from a point that is not the target: the start is stored as a multiple
+    of the target, which must not be 0.
+    """
+    checks.nonnegative(
+        motor_noise=motor_noise, process_noise=process_noise, sensory_noise=sensory_noise
+    )
+    checks.positive(effort=effort, dt=dt, tau_slow=tau_slow, tau_fast=tau_fast)
+    T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
+    first = checks.whole("hold_start", hold_start, 0, "steps for which the start is held")
+    last = checks.whole("hold_target", hold_target, 0, "steps for which the target is held")
+    if first + last > T:
+        raise InputError(
+            f"hold_start + hold_target must be at most steps = {T}, got {first + last}"
+        )
+    if checks.known(target) and target == 0:
+        raise InputError("target must not be 0: measure angles from another point")
+
+    product = tau_slow * tau_fast
+    continuous = jnp.array(
+        [[0, 1, 0], [-1 / product, -(tau_slow + tau_fast) / product, 1 / product], [0, 0, 0]]
+    )
+    discrete = expm(continuous * dt)
+    A = jnp.eye(3).at[:2, :2].set(discrete[:2, :2])
+    B = jnp.zeros((3, 1)).at[:2, 0].set(discrete[:2, 2])
+    off_start = jnp.array([1.0, 0.0, 0.0]).at[2].set(-start / target)
+    off_target = jnp.array([1.0, 0.0, -1.0])
+    Q = jnp.zeros((T, 3, 3))
+    Q = Q.at[:first].set(jnp.outer(off_start, off_start))
+    Q = Q.at[T - last :].set(jnp.outer(off_target, off_target))
+    return Problem(
+        steps=T,
+        A=A,
+        B=B,
+        C=[motor_noise * B],
+        V=process_noise * jnp.diag(jnp.abs(B[:, 0]))[:, :2],
+        H=jnp.eye(2, 3),
+        W=sensory_noise * jnp.eye(2),
+        Q=Q,
+        R=jnp.array([[effort / T]]),
+        initial_belief=jnp.array([start, 0.0, target]),
+        states={"angle": "deg", "velocity": "deg/s", "target": "deg"},
+        controls={"control": "deg"},
+        senses={"seen angle": "deg", "seen velocity": "deg/s"},
+        dt=dt,
+    )

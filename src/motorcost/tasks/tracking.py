@@ -1,0 +1,60 @@
+"""Tracking a target that wanders."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from motorcost import checks
+from motorcost.problem import Problem
+from motorcost.tasks.declare import Parameter, declare
+
+
+@declare(
+    effort=Parameter("cost of squared force, against squared distance", "m²/N²", "cost"),
+    motor_noise=Parameter("SD of the force's noise, as a fraction of the force", "", "noise"),
+    sensory_noise=Parameter("SD with which hand and target are seen", "m", "noise"),
+    wander=Parameter("how far the target strays in a second (SD)", "m/√s", "condition"),
+    mass=Parameter("mass of the hand", "kg", "body"),
+    damping=Parameter("force that resists each m/s", "N s/m", "body"),
+    steps=Parameter("number of states in a trial, T", "", "condition"),
+    dt=Parameter("seconds in a step", "s", "condition"),
+)
+def tracking(
+    effort: Any = 1e-3,
+    motor_noise: Any = 0.2,
+    sensory_noise: Any = 0.005,
+    wander: Any = 0.05,
+    mass: Any = 1.0,
+    damping: Any = 1.0,
+    steps: int = 180,
+    dt: Any = 1 / 60,
+) -> Problem:
+    """Follow a target that moves at random, for as long as the trial lasts.
+
+    The target takes a random walk along a line, the hand is a damped point mass, and the force
+    is noisy in proportion to its size. The agent sees where hand and target are, with noise;
+    it has to infer how fast the hand moves. The cost, at every step, is the squared distance
+    between the two plus effort times the squared force. Hand and target start together at 0.
+    """
+    checks.nonnegative(
+        motor_noise=motor_noise, sensory_noise=sensory_noise, wander=wander, damping=damping
+    )
+    checks.positive(effort=effort, mass=mass, dt=dt)
+    A = jnp.array([[1, dt, 0], [0, 1 - dt * damping / mass, 0], [0, 0, 1]])
+    B = jnp.array([[0.0], [1.0], [0.0]]) * (dt / mass)
+    apart = jnp.array([1.0, 0.0, -1.0])
+    return Problem(
+        steps=steps,
+        A=A,
+        B=B,
+        C=[motor_noise * B],
+        V=jnp.array([[0.0], [0.0], [1.0]]) * (wander * jnp.sqrt(dt)),
+        H=jnp.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]),
+        W=sensory_noise * jnp.eye(2),
+        Q=jnp.outer(apart, apart),
+        R=jnp.array([[effort]]),
+        states={"position": "m", "velocity": "m/s", "target": "m"},
+        controls={"force": "N"},
+        senses={"seen position": "m", "seen target": "m"},
+        dt=dt,
+    )

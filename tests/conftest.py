@@ -1,0 +1,29 @@
+import jax
+import jaxtyping
+import pytest
+from hypothesis import HealthCheck, settings
+
+jax.config.update("jax_enable_x64", True)
+
+# Shapes in the package's signatures are checked at every call the tests make.
+with jaxtyping.install_import_hook("motorcost", "beartype.beartype"):
+    import motorcost  # noqa: F401
+
+# The same examples on every run, so that a check against Monte Carlo error fails or passes for
+# good; each new shape compiles, so time says nothing.
+settings.register_profile(
+    "motorcost",
+    max_examples=20,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("motorcost")
+
+
+@pytest.fixture
+def as_users_call_it():
+    """Without the check of signatures, so that the package's own checks are what answers."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,0 +1,71 @@
+"""Hypothesis-made problems."""
+
+import jax
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import motorcost as mc
+
+# States, controls, senses, control-dependent and state-dependent noise terms. Few, because every
+# new shape compiles anew.
+SHAPES = [(1, 1, 1, 1, 1), (3, 2, 2, 2, 1), (4, 1, 3, 1, 2)]
+
+
+def make_problem(shape, seed, *, steps=8, plain=False, internal=True, scale=0.3):
+    """A problem with every matrix time-varying and every kind of noise, or (plain) with none
+    that depends on signals."""
+    n, m, k, c, d = shape
+    rng = np.random.default_rng(seed)
+
+    def each(count, *size):
+        return rng.normal(size=(count, *size))
+
+    def spread(count, size):
+        factor = each(count, size, size)
+        return factor @ factor.swapaxes(-1, -2)
+
+    T = steps
+    A = 0.9 * each(T - 1, n, n) / np.sqrt(n)
+    return mc.Problem(
+        steps=T,
+        A=A,
+        B=each(T - 1, n, m),
+        C=[] if plain else [scale * each(T - 1, n, m) for _ in range(c)],
+        V=scale * each(T - 1, n, n),
+        H=each(T - 1, k, n),
+        W=scale * each(T - 1, k, k) + np.eye(k),
+        D=[] if plain else [scale * each(T - 1, k, n) for _ in range(d)],
+        E=scale * each(T - 1, n, n) if internal and not plain else None,
+        Q=spread(T, n),
+        R=spread(T - 1, m) + 0.1 * np.eye(m),
+        initial_belief=rng.normal(size=n),
+        initial_belief_cov=0.1 * spread(1, n)[0],
+        initial_state_cov=0.1 * spread(1, n)[0],
+    )
+
+
+def for_problems(**options):
+    """Run a test, which takes a problem and a random generator, on many problems."""
+
+    def decorate(test):
+        # The problem is made inside the test: JAX uses Python's random module on its way,
+        # which Hypothesis does not allow while it draws.
+        @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 10_000))
+        def run(shape, seed):
+            test(make_problem(shape, seed, **options), np.random.default_rng(seed))
+
+        run.__name__, run.__doc__ = test.__name__, test.__doc__
+        return run
+
+    return decorate
+
+
+def all_tasks():
+    """The four built-in tasks at their defaults, by name."""
+    return {
+        "reaching": mc.tasks.reaching(),
+        "saccade": mc.tasks.saccade(),
+        "tracking": mc.tasks.tracking(),
+        "random_problem": mc.tasks.random_problem(jax.random.key(0))(),
+    }

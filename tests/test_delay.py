@@ -1,0 +1,84 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import motorcost as mc
+from strategies import make_problem
+
+KEY = jax.random.key(0)
+
+
+def test_no_delay_changes_nothing():
+    problem = mc.tasks.reaching()
+    assert mc.delay(problem, 0) is problem
+
+
+def test_names_tell_the_age():
+    problem = mc.delay(mc.tasks.tracking(), 2)
+    assert problem.state_names[:3] == ("position", "velocity", "target")
+    assert problem.state_names[-1] == "target(t-2)"
+    assert problem.state_units == ("m", "m/s", "m") * 3
+
+
+@pytest.mark.parametrize("late", [1, 3])
+def test_the_past_is_the_present_of_then(late):
+    problem = mc.delay(make_problem((3, 2, 2, 2, 1), seed=0), late)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=4, key=KEY)
+    now = trials.states[:, :, :3]
+    for age in range(1, late + 1):
+        then = trials.states[:, :, 3 * age : 3 * age + 3]
+        assert_allclose(then[:, age:], now[:, :-age])
+        assert_allclose(then[:, :age], jnp.broadcast_to(now[:, :1], then[:, :age].shape))
+
+
+@pytest.mark.parametrize("late", [1, 3])
+def test_delayed_senses_are_the_senses_shifted(late):
+    """Played with the same gains, the delayed world's senses are the senses of `late` steps
+    before, with the noise of then: their mean and covariance given the past say so."""
+    problem = make_problem((3, 1, 2, 1, 2), seed=2)
+    delayed = mc.delay(problem, late)
+    t = mc.simulate(delayed, mc.solve(delayed), n_trials=40_000, key=KEY)
+    x, y = t.states[:, :, :3], t.senses
+    steps = y.shape[1]
+    then = np.maximum(np.arange(steps) - late, 0)
+    H, W, D = problem.H[then], problem.W[then], problem.D[then]
+    noise = y - jnp.einsum("tkn,btn->btk", H, x[:, then])
+    scaled = jnp.einsum("tdkn,btn->btdk", D, x[:, then])
+    cov = W @ jnp.swapaxes(W, 1, 2) + jnp.einsum("btdk,btdl->btkl", scaled, scaled)
+    white = jnp.linalg.solve(jnp.linalg.cholesky(cov), noise[..., None])[..., 0]
+    N = len(t)
+    assert np.abs(white.mean(axis=0)).max() < 5 / np.sqrt(N)
+    second = jnp.einsum("bti,btj->tij", white, white) / N
+    assert np.abs(second - jnp.eye(2)).max() < 5 * np.sqrt(2 / N)
+
+
+def test_world_without_feedback_does_not_notice():
+    """With senses too noisy to use, a delay of them changes neither policy nor cost."""
+    problem = mc.tasks.reaching().replace(W=1e6 * np.eye(3))
+    policy, late = mc.solve(problem), mc.solve(mc.delay(problem, 3))
+    assert_allclose(late.expected_cost, policy.expected_cost, rtol=1e-6)
+    assert_allclose(late.L[:, :, :5], policy.L, rtol=1e-5, atol=1e-4)
+
+
+def test_lateness_costs():
+    costs = [mc.solve(mc.delay(mc.tasks.reaching(), d)).expected_cost for d in (0, 2, 6)]
+    assert costs[0] < costs[1] < costs[2]
+
+
+def test_beliefs_are_delayed_with_the_world():
+    problem = mc.delay(mc.tasks.reaching().believing(C=[]), 2)
+    assert problem.believed.A.shape == problem.A.shape
+    assert problem.believed.C.shape[1] == 0
+    policy = mc.solve(problem)
+    costs = mc.simulate(problem, policy, n_trials=20_000, key=KEY).costs(problem)
+    error = costs.std() / np.sqrt(len(costs))
+    assert abs(costs.mean() - mc.expected_cost(problem, policy)) < 4 * error
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+@pytest.mark.parametrize("late", [-1, 1.5])
+def test_bad_input(late):
+    with pytest.raises(mc.InputError, match=r"the delay in time steps"):
+        mc.delay(mc.tasks.reaching(), late)

@@ -1,0 +1,67 @@
+import io as text_io
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+import motorcost as mc
+
+
+@pytest.fixture(scope="module")
+def trials():
+    problem = mc.tasks.reaching(steps=4)
+    return mc.simulate(problem, mc.solve(problem), n_trials=3, key=jax.random.key(0))
+
+
+def test_table_is_tidy(trials):
+    frame = mc.io.to_frame(trials, {"load": 2.0, "block": [1, 1, 2]})
+    assert list(frame.columns) == [
+        "trial", "time", "position", "velocity", "force", "muscle", "target", "load", "block",
+    ]  # fmt: skip
+    assert frame.trial.tolist() == [1] * 4 + [2] * 4 + [3] * 4
+    assert frame.block.tolist() == [1] * 8 + [2] * 4
+    assert (frame.load == 2).all()
+
+
+def test_numbers_read_back_exactly(trials, tmp_path):
+    mc.io.write_csv(trials, tmp_path / "t.csv")
+    frame = pd.read_csv(tmp_path / "t.csv")
+    assert_array_equal(frame[list(trials.channel_names)], np.reshape(trials.observed, (12, 5)))
+    assert_array_equal(frame.time[:4], trials.times)
+
+
+def test_can_write_to_a_stream(trials):
+    stream = text_io.StringIO()
+    mc.io.write_csv(trials, stream)
+    assert stream.getvalue().startswith("trial,time,position")
+
+
+def test_bad_conditions(trials):
+    with pytest.raises(mc.InputError, match="'position' has the name of another column"):
+        mc.io.to_frame(trials, {"position": 1})
+    with pytest.raises(mc.InputError, match="'block' must be one value or one for each of 3"):
+        mc.io.to_frame(trials, {"block": [1, 2]})
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path):
+    path = tmp_path / "result.txt"
+    path.write_text("old")
+
+    def fail():
+        with mc.io.written_whole(path) as draft:
+            draft.write_text("half of the n")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["result.txt"]
+
+
+def test_places_that_cannot_be_written(trials, tmp_path):
+    with pytest.raises(mc.InputError, match=r"the folder .*nowhere does not exist"):
+        mc.io.write_csv(trials, tmp_path / "nowhere" / "t.csv")
+    with pytest.raises(mc.InputError, match="it is a folder"):
+        mc.io.write_csv(trials, tmp_path)

@@ -1,0 +1,162 @@
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import motorcost as mc
+
+
+def parts(**changes):
+    """The arguments of a small problem: 2 states, 1 control, 3 senses, 4 steps."""
+    plain = {
+        "steps": 4,
+        "A": np.eye(2),
+        "B": np.ones((2, 1)),
+        "H": np.ones((3, 2)),
+        "Q": np.eye(2),
+        "R": np.eye(1),
+    }
+    return plain | changes
+
+
+def test_constant_and_time_varying_are_the_same_thing():
+    constant = mc.Problem(**parts(V=np.eye(2), C=[np.ones((2, 1))]))
+    varying = mc.Problem(
+        **parts(
+            A=np.stack([np.eye(2)] * 3),
+            V=np.stack([np.eye(2)] * 3),
+            Q=np.stack([np.eye(2)] * 4),
+            C=[np.stack([np.ones((2, 1))] * 3)],
+        )
+    )
+    assert jax.tree.structure(constant) == jax.tree.structure(varying)
+    for one, other in zip(jax.tree.leaves(constant), jax.tree.leaves(varying), strict=True):
+        assert_allclose(one, other)
+
+
+def test_what_is_left_out_is_none():
+    problem = mc.Problem(**parts())
+    assert problem.C.shape == (3, 0, 2, 1)
+    assert problem.D.shape == (3, 0, 3, 2)
+    assert problem.V.shape == (3, 2, 0)
+    assert problem.initial_belief.tolist() == [0, 0]
+    assert problem.state_names == ("state_1", "state_2")
+    assert problem.sense_names == ("sense_1", "sense_2", "sense_3")
+
+
+def test_it_is_an_immutable_pytree():
+    problem = mc.Problem(**parts())
+    with pytest.raises(AttributeError):
+        problem.A = np.zeros((3, 2, 2))
+    doubled = jax.tree.map(lambda leaf: 2 * leaf, problem)
+    assert_allclose(doubled.A, 2 * problem.A)
+    assert doubled.state_names == problem.state_names
+
+
+def test_replace_changes_one_thing():
+    problem = mc.Problem(**parts(C=[np.ones((2, 1))], states={"angle": "deg", "rate": "deg/s"}))
+    other = problem.replace(A=2 * np.eye(2))
+    assert_allclose(other.A[0], 2 * np.eye(2))
+    assert other.state_units == ("deg", "deg/s")
+    assert_allclose(other.C, problem.C)
+
+
+def test_beliefs_add_up_and_leave_the_world_alone():
+    problem = mc.Problem(**parts(C=[np.ones((2, 1))]))
+    wrong = problem.believing(C=[]).believing(H=np.zeros((3, 2)))
+    assert wrong.believed.C.shape[1] == 0
+    assert_allclose(wrong.believed.H, 0)
+    assert wrong.C.shape[1] == 1
+    assert problem.believed is None
+    assert problem.as_believed is problem
+    assert_allclose(wrong.as_believed.H, 0)
+    assert wrong.replace(R=2 * np.eye(1)).believed.C.shape[1] == 0
+    assert "believes otherwise" in repr(wrong)
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"H": np.ones((3, 4))}, r"H must have shape \(senses, states\) = \(3, 2\) or "
+         r"\(T-1, senses, states\) = \(3, 3, 2\), got \(3, 4\)\.$"),
+        ({"Q": np.eye(3)}, r"Q must have shape \(states, states\) = \(2, 2\) or \(T, "),
+        ({"W": np.ones((2, 3))}, r"W must have .* \(senses, noises\) = \(3, any\).*Transposed\?"),
+        ({"C": [np.ones((1, 2))]}, r"C\[0\] must have shape \(states, controls\) = \(2, 1\).*"
+         r"got \(1, 2\)\. Transposed\?"),
+        ({"C": np.ones((2, 1))}, r"C must be a list of matrices.*write C=\[\.\.\.\]"),
+        ({"D": [np.ones((3, 2)), np.ones((2, 2))]}, r"D\[1\] must have shape"),
+        ({"A": np.ones((2, 2, 2))}, r"A must have shape .* got \(2, 2, 2\)"),
+        ({"A": np.ones(2)}, r"A must be a matrix, or one for each time step, got shape \(2,\)"),
+        ({"B": np.ones((2, 0))}, "B has no controls"),
+        ({"B": np.ones((1, 2))}, r"B must have shape .*got \(1, 2\)"),
+        ({"A": [[1, np.inf], [0, 1]]}, r"A must be finite, got inf at index \(0, 1\)"),
+        ({"A": [[1, "x"], [0, 1]]}, "A must be an array of numbers"),
+        ({"A": [[1, 2], [3]]}, "A must be an array of numbers"),
+        ({"V": [[np.nan], [0]]}, r"V must be finite, got nan at index \(0, 0\)"),
+        ({"R": [[0.0]]}, "R must be positive definite, got lowest eigenvalue 0"),
+        ({"R": np.stack([np.eye(1), -np.eye(1), np.eye(1)])}, r"R must .* -1 at R\[1\]"),
+        ({"Q": -np.eye(2)}, "Q must be positive semidefinite, got lowest eigenvalue -1"),
+        ({"Q": [[1, 2], [0, 1]]}, "Q must be symmetric"),
+        ({"steps": 1}, r"steps \(T, the number of states in a trial\) must be at least 2, got 1"),
+        ({"steps": 3.0}, "steps .* must be a whole number, got 3.0"),
+        ({"dt": 0}, "dt must be positive"),
+        ({"initial_belief": [0.0]}, r"initial_belief must have shape \(states,\) = \(2,\)"),
+        ({"initial_state_cov": [1.0, 1.0]}, "initial_state_cov must have shape .*covariance"),
+        ({"initial_belief_cov": -np.eye(2)}, "initial_belief_cov must be positive semidefinite"),
+        ({"states": ["a"]}, "states must name 2, got 1: a"),
+        ({"states": ["a", "a"]}, "states must differ from each other, got 'a' twice"),
+        ({"controls": "u"}, "controls must be a list of names"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named_in_one_line(changes, message):
+    with pytest.raises(mc.InputError, match=message) as raised:
+        mc.Problem(**parts(**changes))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"H": np.ones((2, 2))},
+            r"the believed H must have the world's shape \(3, 2\) or \(3, 3, 2\), got \(2, 2\)",
+        ),
+        ({"steps": 9}, "an agent cannot believe in other steps than the world has"),
+        ({"a": np.eye(2)}, "unknown part of a Problem 'a'"),
+        ({"Q": -np.eye(2)}, "Q must be positive semidefinite"),
+    ],
+)
+def test_bad_beliefs(changes, message):
+    with pytest.raises(mc.InputError, match=message):
+        mc.Problem(**parts()).believing(**changes)
+
+
+def test_values_are_not_checked_while_tracing():
+    """Inside jit a bad value is data for the optimiser, not an exception."""
+    cost = jax.jit(lambda r: mc.Problem(**parts(R=r * jnp.eye(1))).R.sum())
+    assert cost(-1.0) == -3.0
+
+
+def test_single_precision_is_refused():
+    code = "import motorcost as mc; mc.tasks.reaching()"
+    environment = {"JAX_ENABLE_X64": "0", "PATH": ""}
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert run.returncode == 1
+    assert "needs double precision" in run.stderr.splitlines()[-1]
+    assert "jax.config.update('jax_enable_x64', True)" in run.stderr
+
+
+def test_import_is_quick_and_quiet():
+    slow = ("matplotlib", "numpyro", "arviz", "pandas", "dask")
+    code = f"import sys, motorcost; print([m for m in {slow} if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
+    assert run.stderr == ""

@@ -1,0 +1,157 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import motorcost as mc
+from strategies import make_problem
+
+KEY = jax.random.key(0)
+
+
+@pytest.fixture(scope="module")
+def reaching():
+    problem = mc.tasks.reaching()
+    return problem, mc.solve(problem)
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    problem = make_problem((4, 2, 3, 2, 2), seed=1).believing(A=np.eye(4), B=np.ones((4, 2)))
+    return problem, mc.solve(problem)
+
+
+def test_shapes_and_names(reaching):
+    trials = mc.simulate(*reaching, n_trials=7, key=KEY)
+    assert trials.states.shape == trials.beliefs.shape == trials.observed.shape == (7, 30, 5)
+    assert trials.controls.shape == (7, 29, 1)
+    assert trials.senses.shape == (7, 29, 3)
+    assert trials.channel_names == ("position", "velocity", "force", "muscle", "target")
+    assert_allclose(trials.times, np.arange(30) * 0.01)
+    assert len(trials) == 7
+    assert repr(trials).startswith("Trials: 7 trials of 30 samples (position")
+
+
+def test_same_key_same_trials_and_more_begin_the_same(noisy):
+    few, many = (mc.simulate(*noisy, n_trials=n, key=KEY) for n in (5, 50))
+    assert_allclose(few.states, many[:5].states, rtol=1e-10)
+    assert_allclose(few.senses, many[:5].senses, rtol=1e-10)
+    again = mc.simulate(*noisy, n_trials=5, key=KEY)
+    assert_array_equal(few.observed, again.observed)
+    other = mc.simulate(*noisy, n_trials=5, key=jax.random.key(1))
+    assert not np.allclose(few.states, other.states)
+
+
+def test_trials_obey_the_model(noisy):
+    """The agent's update holds exactly, with what it believes; the world's noise and the senses'
+    have the covariance that the model gives them at each state and control."""
+    problem, policy = noisy
+    problem = problem.replace(E=np.zeros((4, 0)))
+    t = mc.simulate(problem, policy, n_trials=50_000, key=KEY)
+    b = policy.believed
+    x, xh, u, y = t.states, t.beliefs, t.controls, t.senses
+    assert_allclose(u, -jnp.einsum("tmn,btn->btm", policy.L, xh[:, :-1]), atol=1e-12)
+    innovation = y - jnp.einsum("tkn,btn->btk", b.H, xh[:, :-1])
+    update = (
+        jnp.einsum("tij,btj->bti", b.A, xh[:, :-1])
+        + jnp.einsum("tij,btj->bti", b.B, u)
+        + jnp.einsum("tij,btj->bti", policy.K, innovation)
+    )
+    assert_allclose(xh[:, 1:], update, rtol=1e-9, atol=1e-9)
+
+    world = x[:, 1:] - jnp.einsum("tij,btj->bti", problem.A, x[:, :-1])
+    world -= jnp.einsum("tij,btj->bti", problem.B, u)
+    senses = y - jnp.einsum("tkn,btn->btk", problem.H, x[:, :-1])
+    for noise, constant, terms, signal in (
+        (world, problem.V, problem.C, u),
+        (senses, problem.W, problem.D, x[:, :-1]),
+    ):
+        scaled = jnp.einsum("tcij,btj->btci", terms, signal)
+        cov = jnp.einsum("tij,tkj->tik", constant, constant) + jnp.einsum(
+            "btci,btck->btik", scaled, scaled
+        )
+        white = jnp.linalg.solve(jnp.linalg.cholesky(cov), noise[..., None])[..., 0]
+        N = white.shape[0]
+        assert np.abs(white.mean(axis=0)).max() < 5 / np.sqrt(N)
+        second = jnp.einsum("bti,btj->tij", white, white) / N
+        assert np.abs(second - jnp.eye(second.shape[-1])).max() < 5 * np.sqrt(2 / N)
+
+
+def test_internal_noise_enters_the_estimate(noisy):
+    problem, policy = noisy
+    t = mc.simulate(problem, policy, n_trials=50_000, key=KEY)
+    b = policy.believed
+    innovation = t.senses - jnp.einsum("tkn,btn->btk", b.H, t.beliefs[:, :-1])
+    noise = t.beliefs[:, 1:] - jnp.einsum("tij,btj->bti", b.A, t.beliefs[:, :-1])
+    noise -= jnp.einsum("tij,btj->bti", b.B, t.controls)
+    noise -= jnp.einsum("tij,btj->bti", policy.K, innovation)
+    EE = problem.E @ jnp.swapaxes(problem.E, 1, 2)
+    cov = jnp.einsum("bti,btj->tij", noise, noise) / len(t)
+    assert_allclose(cov, EE, atol=0.05 * float(jnp.abs(EE).max()))
+
+
+def test_observer_records_what_it_says(reaching):
+    problem, policy = reaching
+    observer = mc.observe(problem, ["velocity", "position"], noise={"position": 0.01})
+    t = mc.simulate(problem, policy, n_trials=20_000, key=KEY, observer=observer)
+    assert t.channel_names == ("velocity", "position")
+    assert t.channel_units == ("m/s", "m")
+    assert_array_equal(t.observed[:, :, 0], t.states[:, :, 1])
+    noise = np.asarray(t.observed[:, :, 1] - t.states[:, :, 0])
+    assert_allclose(noise.std(axis=0), 0.01, rtol=0.03)
+
+
+def test_given_starts_are_kept(reaching):
+    problem, policy = reaching
+    starts = np.random.default_rng(0).normal(size=(6, 5))
+    t = mc.simulate(problem, policy, n_trials=6, key=KEY, initial_states=starts)
+    assert_allclose(t.states[:, 0], starts)
+    assert_allclose(t.beliefs[:, 0], starts)  # this task's start is known to the agent
+    t = mc.simulate(
+        problem, policy, n_trials=6, key=KEY, initial_states=starts, initial_beliefs=np.zeros(5)
+    )
+    assert_allclose(t.states[:, 0], starts)
+    assert_allclose(t.beliefs[:, 0], 0)
+
+
+def test_some_of_the_trials(reaching):
+    trials = mc.simulate(*reaching, n_trials=9, key=KEY)
+    assert_array_equal(trials[np.array([3, 1])].controls, trials.controls[np.array([3, 1])])
+    with pytest.raises(mc.InputError, match=r"trials\[2:3\]"):
+        trials[2]
+
+
+def test_simulation_can_be_compiled_and_differentiated():
+    @jax.jit
+    def end_point(effort):
+        problem = mc.tasks.reaching(effort=effort)
+        trials = mc.simulate(problem, mc.solve(problem), n_trials=10, key=KEY)
+        return trials.states[:, -1, 0].mean()
+
+    slope = jax.grad(end_point)(1e-5)
+    assert_allclose(slope, (end_point(1.001e-5) - end_point(0.999e-5)) / 2e-8, rtol=1e-4)
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_trials": 0}, "n_trials .* must be at least 1, got 0"),
+        ({"n_trials": 2.5}, "n_trials .* must be a whole number, got 2.5"),
+        ({"initial_states": np.zeros((3, 5))}, r"initial_states must have shape .* got \(3, 5\)"),
+        ({"initial_beliefs": [0, 0, 0, 0, np.nan]}, "initial_beliefs must be finite"),
+    ],
+)
+def test_bad_input(reaching, options, message):
+    with pytest.raises(mc.InputError, match=message):
+        mc.simulate(*reaching, **({"n_trials": 2, "key": KEY} | options))
+
+
+def test_parts_that_do_not_belong_together(reaching):
+    problem, policy = reaching
+    longer = mc.tasks.reaching(steps=40)
+    with pytest.raises(mc.InputError, match="solved for another problem"):
+        mc.simulate(longer, policy, n_trials=1, key=KEY)
+    with pytest.raises(mc.InputError, match="made for 40 steps of 5 states"):
+        mc.simulate(problem, policy, n_trials=1, key=KEY, observer=mc.observe(longer))

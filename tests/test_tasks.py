@@ -1,0 +1,159 @@
+import inspect
+
+import jax
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.linalg import expm
+
+import motorcost as mc
+from strategies import all_tasks
+
+TASKS = {
+    "reaching": mc.tasks.reaching,
+    "saccade": mc.tasks.saccade,
+    "tracking": mc.tasks.tracking,
+    "random_problem": mc.tasks.random_problem(jax.random.key(0)),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_every_argument_is_declared(name):
+    task = TASKS[name]
+    assert list(mc.tasks.parameters(task)) == list(inspect.signature(task).parameters)
+    assert task.__doc__
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_defaults_work_and_have_names_and_converge(name):
+    problem = TASKS[name](**mc.tasks.defaults(TASKS[name]))
+    assert mc.solve(problem).converged
+    assert len(set(problem.state_names)) == problem.A.shape[-1]
+
+
+def test_undeclared_task_is_named():
+    def mine():
+        pass
+
+    with pytest.raises(mc.InputError, match="the task mine declares no parameters"):
+        mc.tasks.parameters(mine)
+
+
+def test_reaching_is_todorovs():
+    p = mc.tasks.reaching(effort=3e-5, velocity=0.3, force=0.05, motor_noise=0.4, target=0.2)
+    x = np.array([0.01, 0.2, 3.0, 4.0, 0.2])
+    u = 7.0
+    after = np.asarray(p.A[0] @ x + p.B[0][:, 0] * u)
+    expected = [0.01 + 0.01 * 0.2, 0.2 + 0.01 * 3, 3 + 0.25 * (4 - 3), 4 + 0.25 * (7 - 4), 0.2]
+    assert_allclose(after, expected)
+    assert_allclose(x @ p.Q[-1] @ x, (0.01 - 0.2) ** 2 + (0.3 * 0.2) ** 2 + (0.05 * 3) ** 2)
+    assert_allclose(p.Q[:-1], 0)
+    assert_allclose(p.R, 3e-5 / 29)
+    assert_allclose(p.C[:, 0], 0.4 * p.B)
+    assert_allclose(p.W[0], np.diag([0.01, 0.1, 0.5]))
+    assert p.steps == 30
+
+
+def test_saccade_is_the_plant_sampled_exactly():
+    p = mc.tasks.saccade()
+    t1, t2, dt = 0.224, 0.013, 0.00125
+    F = np.array([[0, 1], [-1 / (t1 * t2), -(t1 + t2) / (t1 * t2)]])
+    assert_allclose(p.A[0, :2, :2], expm(F * dt), rtol=1e-12)
+    # A constant control u moves the eye towards u: x' = e^{F dt} x + (I - e^{F dt}) (u, 0).
+    assert_allclose(p.B[0, :2, 0], (np.eye(2) - expm(F * dt))[:, 0], rtol=1e-10)
+    assert_allclose(p.C[0, 0], np.sqrt(0.08) * p.B[0])
+    assert_allclose((p.V @ p.V.swapaxes(1, 2))[0], np.diag(1e-2 * np.asarray(p.B[0, :, 0]) ** 2))
+
+
+def test_saccade_holds_start_then_target():
+    p = mc.tasks.saccade()
+    at = {angle: np.array([angle, 0, 10.0]) for angle in (-10.0, 10.0)}
+    costs = {angle: np.einsum("i,tij,j->t", x, p.Q, x) for angle, x in at.items()}
+    assert_allclose(costs[-10.0], [0] * 30 + [400] * 10, atol=1e-12)
+    assert_allclose(costs[10.0], [400] * 5 + [0] * 35, atol=1e-12)
+
+
+def test_tracking_follows_a_random_walk():
+    problem = mc.tasks.tracking(wander=0.1, steps=61)
+    policy = mc.solve(problem)
+    trials = mc.simulate(problem, policy, n_trials=20_000, key=jax.random.key(0))
+    hand, target = trials.states[:, :, 0], trials.states[:, :, 2]
+    assert_allclose(target[:, -1].std(), 0.1, rtol=0.03)  # a second later
+    assert np.corrcoef(hand[:, -1], target[:, -1])[0, 1] > 0.7
+    assert (hand - target)[:, -1].std() < target[:, -1].std()
+
+
+def test_random_problem_is_drawn_as_the_paper_says():
+    keys = jax.random.split(jax.random.key(0), 200)
+    problems = [mc.tasks.random_problem(key)(steps=2) for key in keys]
+    A, B, H, V, W, E, C, D = (
+        np.stack([np.asarray(getattr(p, letter)[0]) for p in problems]) for letter in "ABHVWECD"
+    )
+    assert_allclose(np.linalg.norm(A[:, :4, :4], axis=(1, 2)), 1)
+    assert_allclose(np.linalg.norm(B, axis=(1, 2)), 1)
+    assert abs(H[:, :, :4].std() - 1) < 0.05
+    for factor in (V[:, :4], W, E[:, :4]):
+        correlation = factor @ factor.swapaxes(1, 2)
+        assert_allclose(np.diagonal(correlation, axis1=1, axis2=2), 1)
+        # Under LKJ(1) in 4 dimensions each correlation is 2 Beta(2, 2) - 1, of variance 1/5.
+        assert abs(correlation[:, 0, 1].var() - 0.2) < 0.05
+    for noise, values in ((C, C[:, 0, :4]), (D, D[:, 0, :, :4])):
+        assert noise.shape[1] == 1
+        assert values.min() >= 0
+        assert 0.45 < values.max() <= 0.5
+        assert abs(values.mean() - 0.25) < 0.02
+    assert_allclose(A[:, 4, 4], 1)  # the target stays
+
+
+def test_random_problem_costs_its_efforts():
+    p = mc.tasks.random_problem(jax.random.key(1))(effort_1=0.3, effort_2=0.7)
+    assert_allclose(p.R[0], np.diag([0.3, 0.7]))
+    assert p.steps == 50
+    x = np.array([0.4, 5, 5, 5, 1.0])
+    assert_allclose(x @ p.Q[-1] @ x, 0.36)
+
+
+def test_random_problem_leaves_the_open_choices_to_the_user():
+    task = mc.tasks.random_problem(
+        jax.random.key(0), senses=2, control_noises=3, state_noises=0, internal_noise=0,
+        additive_noise=0.5, start_spread=0.2,
+    )  # fmt: skip
+    p = task()
+    assert p.H.shape[1:] == (2, 5)
+    assert p.C.shape[1] == 3
+    assert p.D.shape[1] == 0
+    assert_allclose(p.E, 0)
+    assert_allclose(np.diagonal(p.W[0] @ p.W[0].T), 0.25)
+    assert_allclose(p.initial_belief_cov, np.diag([0.04] * 4 + [0]))
+    assert mc.solve(p).converged
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+@pytest.mark.parametrize(
+    ("task", "arguments", "message"),
+    [
+        (mc.tasks.reaching, {"motor_noise": -0.1}, "motor_noise must not be negative, got -0.1"),
+        (mc.tasks.reaching, {"effort": 0.0}, "effort must be positive, got 0"),
+        (mc.tasks.reaching, {"steps": 1}, "steps .* must be at least 2, got 1"),
+        (mc.tasks.reaching, {"target": np.nan}, "must be finite"),
+        (mc.tasks.saccade, {"sensory_noise": -1.0}, "sensory_noise must not be negative"),
+        (mc.tasks.saccade, {"hold_start": 30, "hold_target": 20}, "must be at most steps = 40"),
+        (mc.tasks.saccade, {"target": 0.0}, "target must not be 0"),
+        (mc.tasks.tracking, {"wander": -1.0}, "wander must not be negative"),
+        (mc.tasks.tracking, {"mass": 0.0}, "mass must be positive"),
+        (TASKS["random_problem"], {"effort_2": -1.0}, "effort_2 must be positive"),
+    ],
+)
+def test_bad_parameters(task, arguments, message):
+    with pytest.raises(mc.InputError, match=message):
+        task(**arguments)
+
+
+@pytest.mark.parametrize("name", all_tasks())
+def test_tasks_are_pure_functions_of_their_numbers(name):
+    """Every number that a task takes can be traced, so that it can be inferred."""
+    task = TASKS[name]
+    numbers = {k: v for k, v in mc.tasks.defaults(task).items() if isinstance(v, float)}
+    slopes = jax.jit(jax.grad(lambda v: mc.solve(task(**v)).expected_cost))(numbers)
+    assert all(np.isfinite(slope) for slope in slopes.values())
+    assert any(slope != 0 for slope in slopes.values())
