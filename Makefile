@@ -26,6 +26,7 @@ format: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/forward.py
+	$(BIN)/python benchmarks/inverse.py
 
 figures: .venv/.dev
 	$(BIN)/python docs/make_figures.py

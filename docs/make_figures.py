@@ -6,8 +6,9 @@ import jax
 import numpy as np
 from matplotlib.figure import Figure
 
+from motorcost.plots import BLUE, GREEN, GREY, ORANGE
+
 FIGURES = Path(__file__).parent / "figures"
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"
 
 
 def main() -> None:
@@ -25,14 +26,13 @@ def main() -> None:
     for name, problem in problems.items():
         policy = mc.solve(problem)
         trials = mc.simulate(problem, policy, n_trials=100, key=jax.random.key(0))
-        constant = {"reaching": "target", "saccade": "target", "random_problem": "target"}
-        channels = [c for c in trials.channel_names if c != constant.get(name)]
-        save(plot_trials(trials, channels, single_trials=15), f"{name}.png")
+        save(plot_trials(trials, single_trials=15), f"{name}.png")
     policy = mc.solve(problems["reaching"])
     save(plot_gains(policy), "gains.png")
     save(plot_costs(policy), "sweeps.png")
     save(efforts_figure(), "efforts.png")
     save(beliefs_figure(), "beliefs.png")
+    save(tracking_figure(), "tracked.png")
 
 
 def efforts_figure() -> Figure:
@@ -47,7 +47,7 @@ def efforts_figure() -> Figure:
         trials = mc.simulate(problem, policy, n_trials=300, key=jax.random.key(0))
         for ax, name in zip(axes, ("position", "velocity", "force"), strict=True):
             i = problem.state_names.index(name)
-            samples = np.asarray(trials.states[:, :, i])
+            samples = np.asarray(trials.observed[:, :, i])
             low, high = np.quantile(samples, [0.025, 0.975], axis=0)
             ax.fill_between(trials.times, low, high, color=color, alpha=0.18, linewidth=0)
             label = f"effort {effort:.0e}".replace("e-0", "e-")
@@ -71,13 +71,26 @@ def beliefs_figure() -> Figure:
     for ax, (label, problem), color in zip(axes, agents.items(), (BLUE, ORANGE), strict=True):
         policy = mc.solve(problem)
         trials = mc.simulate(problem, policy, n_trials=60, key=jax.random.key(0))
-        ax.plot(trials.times, trials.states[:, :, 1].T, color=color, alpha=0.25, linewidth=0.8)
+        ax.plot(trials.times, trials.observed[:, :, 1].T, color=color, alpha=0.25, linewidth=0.8)
         cost = float(mc.expected_cost(problem, policy))
         ax.set_title(f"{label}: cost {cost:.2e}", fontsize=10)
         ax.set_xlabel("time (s)")
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("velocity (m/s)")
     return figure
+
+
+def tracking_figure() -> Figure:
+    """Like the paper's figure 2C: beliefs inferred from noisy positions alone."""
+    import motorcost as mc
+
+    problem = mc.tasks.reaching()
+    observer = mc.observe(problem, ["position"], noise=2e-3)
+    trials = mc.simulate(
+        problem, mc.solve(problem), n_trials=1, key=jax.random.key(1), observer=observer
+    )
+    beliefs = mc.track_beliefs(problem, trials, observer=observer)
+    return mc.plots.plot_beliefs(beliefs, trials, problem, states=["position", "velocity", "force"])
 
 
 def save(figure: Figure, name: str) -> None:

@@ -90,3 +90,78 @@ def cost_to_go(problem, K):
     m1 = np.asarray(problem.initial_belief)
     P1, S1 = np.asarray(problem.initial_belief_cov), np.asarray(problem.initial_state_cov)
     return m1 @ Px @ m1 + np.trace(Px @ (P1 + S1)) + np.trace(Pe @ S1) + s
+
+
+def joint(problem, policy):
+    """F, G, Gi and Dj of each step, as DESIGN.md writes them."""
+    A, B, C, V, H, W, D, E, _, _ = arrays(problem)
+    Ah, Bh, _, _, Hh, *_ = arrays(policy.believed)
+    n = A.shape[-1]
+    zero = np.zeros((n, n))
+    for t, (L, K) in enumerate(zip(np.asarray(policy.L), np.asarray(policy.K), strict=True)):
+        F = np.block([[A[t], -B[t] @ L], [K @ H[t], Ah[t] - Bh[t] @ L - K @ Hh[t]]])
+        G = np.block(
+            [
+                [V[t], np.zeros((n, W.shape[-1] + E.shape[-1]))],
+                [np.zeros((n, V.shape[-1])), K @ W[t], E[t]],
+            ]
+        )
+        Gi = [np.vstack([-c @ L, zero]) for c in C[t]]
+        Dj = [np.vstack([zero, K @ d]) for d in D[t]]
+        yield F, G, Gi, Dj
+
+
+def start(problem):
+    m1 = np.asarray(problem.initial_belief)
+    P, S = np.asarray(problem.initial_belief_cov), np.asarray(problem.initial_state_cov)
+    return np.concatenate([m1, m1]), np.block([[P + S, P], [P, P]])
+
+
+def log_likelihood(problem, policy, observer, samples):
+    """One trial, by the textbook's update with an inverse; needs noise in every channel."""
+    S, U = np.asarray(observer.S), np.asarray(observer.U)
+    steps = list(joint(problem, policy))
+    mu, Sg = start(problem)
+    n, total = len(mu) // 2, 0.0
+    for t, sample in enumerate(np.asarray(samples)):
+        if t > 0:
+            F, G, Gi, Dj = steps[t - 1]
+            xx = Sg[:n, :n] + np.outer(mu[:n], mu[:n])
+            hh = Sg[n:, n:] + np.outer(mu[n:], mu[n:])
+            Sg = F @ Sg @ F.T + G @ G.T
+            Sg = Sg + sum(g @ hh @ g.T for g in Gi) + sum(d @ xx @ d.T for d in Dj)
+            mu = F @ mu
+        there = ~np.isnan(sample)
+        if not there.any():
+            continue
+        sees = np.hstack([S[t], np.zeros_like(S[t])])[there]
+        M = sees @ Sg @ sees.T + (U[t] @ U[t].T)[np.ix_(there, there)]
+        r = sample[there] - sees @ mu
+        gain = Sg @ sees.T @ np.linalg.inv(M)
+        total -= 0.5 * (r @ np.linalg.solve(M, r) + np.linalg.slogdet(2 * np.pi * M)[1])
+        mu, Sg = mu + gain @ r, Sg - gain @ M @ gain.T
+    return total
+
+
+def dense(problem, policy, observer):
+    """Mean and covariance of the whole trajectory (z_1 .. z_T, o_1 .. o_T) when no noise depends
+    on signals: everything is linear, so it is one big Gaussian."""
+    S, U = np.asarray(observer.S), np.asarray(observer.U)
+    T, o, n = S.shape
+    mean_1, cov_1 = start(problem)
+    z = 2 * n
+    means, cov = [mean_1], np.zeros((T * z, T * z))
+    cov[:z, :z] = cov_1
+    for t, (F, G, _, _) in enumerate(joint(problem, policy), start=1):
+        now, before, past = slice(t * z, (t + 1) * z), slice((t - 1) * z, t * z), slice(0, t * z)
+        means.append(F @ means[-1])
+        cov[now, past] = F @ cov[before, past]
+        cov[past, now] = cov[now, past].T
+        cov[now, now] = F @ cov[before, before] @ F.T + G @ G.T
+    see = np.zeros((T * o, T * z))
+    noise = np.zeros((T * o, T * o))
+    for t in range(T):
+        see[t * o : (t + 1) * o, t * z : t * z + n] = S[t]
+        noise[t * o : (t + 1) * o, t * o : (t + 1) * o] = U[t] @ U[t].T
+    mean = np.concatenate(means)
+    return mean, cov, see @ mean, see @ cov @ see.T + noise, cov @ see.T

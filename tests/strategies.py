@@ -2,7 +2,7 @@
 
 import jax
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import motorcost as mc
@@ -45,12 +45,13 @@ def make_problem(shape, seed, *, steps=8, plain=False, internal=True, scale=0.3)
     )
 
 
-def for_problems(**options):
+def for_problems(max_examples=20, **options):
     """Run a test, which takes a problem and a random generator, on many problems."""
 
     def decorate(test):
         # The problem is made inside the test: JAX uses Python's random module on its way,
         # which Hypothesis does not allow while it draws.
+        @settings(max_examples=max_examples)
         @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 10_000))
         def run(shape, seed):
             test(make_problem(shape, seed, **options), np.random.default_rng(seed))

@@ -1,6 +1,8 @@
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import jax
 import numpy as np
@@ -79,6 +81,8 @@ def test_parameters_are_listed(monkeypatch, capsys):
         (["simulate", "reaching", "--delay", "-1"], "must be at least 0, got -1"),
         (["simulate", "reaching", "-o", "nowhere/t.csv"], "the folder nowhere does not exist"),
         (["simulate", "reaching", "-o", "."], "it is a folder"),
+        (["simulate", "reaching", "-o", "t.png", "--plot", "t.png"], "cannot both be t.png"),
+        (["simulate", "reaching", "--seed", str(2**64)], "too large"),
         (["simulate", "reaching", "--plot", "t.txt"], "must end in .png, .svg or .pdf"),
         (["simulate", "reaching", "--trails", "5"], "No such option: --trails"),
         (["simulate"], "Missing argument"),
@@ -112,6 +116,25 @@ def test_help_without_arguments(monkeypatch, capsys):
 
 def test_a_reader_that_leaves_early_is_no_error():
     command = f"{sys.executable} -m motorcost simulate reaching --trials 2000 | head -n 1"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+    command += "; exit ${PIPESTATUS[0]}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout == "trial,time,position,velocity,force,muscle,target\n"
-    assert "Traceback" not in done.stderr
+    assert done.stderr == ""
+
+
+def test_interruption_is_said(tmp_path):
+    command = [sys.executable, "-m", "motorcost", "simulate", "tracking", "--trials", "200000"]
+    with subprocess.Popen(
+        [*command, "-o", tmp_path / "t.csv"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(4)  # it is compiling or simulating by now, and far from done
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == "motorcost: interrupted\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_version(monkeypatch, capsys):
+    assert run(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out == f"motorcost {mc.__version__}\n"

@@ -59,7 +59,7 @@ def test_world_without_feedback_does_not_notice():
     problem = mc.tasks.reaching().replace(W=1e6 * np.eye(3))
     policy, late = mc.solve(problem), mc.solve(mc.delay(problem, 3))
     assert_allclose(late.expected_cost, policy.expected_cost, rtol=1e-6)
-    assert_allclose(late.L[:, :, :5], policy.L, rtol=1e-5, atol=1e-4)
+    assert_allclose(late.L[:, :, :5], policy.L, rtol=1e-4, atol=1e-6 * np.abs(policy.L).max())
 
 
 def test_lateness_costs():
@@ -75,6 +75,13 @@ def test_beliefs_are_delayed_with_the_world():
     costs = mc.simulate(problem, policy, n_trials=20_000, key=KEY).costs(problem)
     error = costs.std() / np.sqrt(len(costs))
     assert abs(costs.mean() - mc.expected_cost(problem, policy)) < 4 * error
+
+
+def test_delays_that_make_no_sense():
+    with pytest.raises(mc.InputError, match="a delay of 30 steps outlasts the trial"):
+        mc.delay(mc.tasks.reaching(), 30)
+    with pytest.raises(mc.InputError, match="delayed already"):
+        mc.delay(mc.delay(mc.tasks.reaching(), 1), 1)
 
 
 @pytest.mark.usefixtures("as_users_call_it")

@@ -1,4 +1,6 @@
 import io as text_io
+import os
+import subprocess
 
 import jax
 import numpy as np
@@ -16,7 +18,7 @@ def trials():
 
 
 def test_table_is_tidy(trials):
-    frame = mc.io.to_frame(trials, {"load": 2.0, "block": [1, 1, 2]})
+    frame = mc.io.to_frame(trials.with_conditions(load=2.0, block=[1, 1, 2]))
     assert list(frame.columns) == [
         "trial", "time", "position", "velocity", "force", "muscle", "target", "load", "block",
     ]  # fmt: skip
@@ -38,11 +40,29 @@ def test_can_write_to_a_stream(trials):
     assert stream.getvalue().startswith("trial,time,position")
 
 
-def test_bad_conditions(trials):
-    with pytest.raises(mc.InputError, match="'position' has the name of another column"):
-        mc.io.to_frame(trials, {"position": 1})
-    with pytest.raises(mc.InputError, match="'block' must be one value or one for each of 3"):
-        mc.io.to_frame(trials, {"block": [1, 2]})
+def test_names_of_columns_must_differ(trials):
+    with pytest.raises(mc.InputError, match="columns must differ from each other, got 'position'"):
+        mc.io.to_frame(trials.with_conditions(position=1))
+    clock = mc.Trials(trials.observed[:, :, :1], trials.times, channels=["time"])
+    with pytest.raises(mc.InputError, match="got 'time' twice"):
+        mc.io.to_frame(clock)
+
+
+def test_rows_end_with_the_trial():
+    trials = mc.Trials.recorded([np.ones((2, 1)), np.ones((4, 1))], dt=0.1)
+    assert mc.io.to_frame(trials).trial.tolist() == [1, 1, 2, 2, 2, 2]
+
+
+def test_links_are_followed_and_pipes_written_to(trials, tmp_path):
+    (tmp_path / "real.csv").write_text("old")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    mc.io.write_csv(trials, tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert (tmp_path / "real.csv").read_text().startswith("trial,")
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["cat", tmp_path / "pipe"], stdout=subprocess.PIPE, text=True) as reader:
+        mc.io.write_csv(trials, tmp_path / "pipe")
+        assert reader.communicate()[0].startswith("trial,")
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path):

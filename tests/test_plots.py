@@ -5,6 +5,8 @@ from numpy.testing import assert_allclose
 
 import motorcost as mc
 
+KEY = jax.random.key(0)
+
 
 @pytest.fixture(scope="module")
 def reaching():
@@ -29,6 +31,16 @@ def test_trials_show_mean_and_band(reaching):
     assert_allclose([at_t.min(), at_t.max()], expected)
 
 
+def test_what_does_not_move_is_left_out(reaching):
+    _, trials = reaching
+    titles = [ax.get_title() for ax in mc.plots.plot_trials(trials).axes if ax.get_visible()]
+    assert [title.split()[0] for title in titles] == ["position", "velocity", "force", "muscle"]
+    assert len(mc.plots.plot_trials(trials, ["target"], single_trials=0).axes[0].lines) == 1
+    for nothing in ((trials, []), (trials[:0],)):
+        with pytest.raises(mc.InputError, match="there are no"):
+            mc.plots.plot_trials(*nothing)
+
+
 def test_gains_show_every_gain(reaching):
     policy, _ = reaching
     axes = np.array(mc.plots.plot_gains(policy).axes).reshape(4, 5)  # 1 control + 3 senses
@@ -51,3 +63,19 @@ def test_costs_show_each_sweep(reaching):
     excess = (policy.sweep_costs[:5] - policy.expected_cost) / policy.expected_cost
     assert_allclose(ax.lines[1].get_ydata()[:5], np.abs(excess))
     assert ax.lines[1].get_xdata()[-1] == policy.sweeps
+
+
+def test_beliefs_show_inferred_and_true():
+    problem = mc.tasks.reaching()
+    observer = mc.observe(problem, ["position"], noise=2e-3)
+    seen = mc.simulate(problem, mc.solve(problem), n_trials=2, key=KEY, observer=observer)
+    beliefs = mc.track_beliefs(problem, seen, observer=observer)
+    figure = mc.plots.plot_beliefs(beliefs, seen, problem, trial=1)
+    titles = [ax.get_title().split()[0] for ax in figure.axes]
+    assert titles == ["position", "velocity", "force", "muscle"]
+    recorded, inferred, true = figure.axes[0].lines
+    assert_allclose(recorded.get_ydata(), seen.observed[1, :, 0])
+    assert_allclose(inferred.get_ydata(), beliefs.mean[1, :, 0])
+    assert_allclose(true.get_ydata(), seen.beliefs[1, :, 0])
+    with pytest.raises(mc.InputError, match="there is no trial 2: there are 2, from 0"):
+        mc.plots.plot_beliefs(beliefs, seen, problem, trial=2)

@@ -82,8 +82,10 @@ def test_beliefs_add_up_and_leave_the_world_alone():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"H": np.ones((3, 4))}, r"H must have shape \(senses, states\) = \(3, 2\) or "
-         r"\(T-1, senses, states\) = \(3, 3, 2\), got \(3, 4\)\.$"),
+        ({"H": np.ones((3, 4))}, r"H must have shape \(senses, states\) = \(any, 2\) or "
+         r"\(T-1, senses, states\) = \(3, any, 2\), got \(3, 4\)\.$"),
+        ({"H": np.ones((2, 3))}, r"H must have shape .* got \(2, 3\)\. Transposed\?$"),
+        ({"H": np.ones((2, 3)), "senses": ["a", "b", "c"]}, r"\(3, 2\) .* Transposed\?$"),
         ({"Q": np.eye(3)}, r"Q must have shape \(states, states\) = \(2, 2\) or \(T, "),
         ({"W": np.ones((2, 3))}, r"W must have .* \(senses, noises\) = \(3, any\).*Transposed\?"),
         ({"C": [np.ones((1, 2))]}, r"C\[0\] must have shape \(states, controls\) = \(2, 1\).*"
@@ -93,18 +95,25 @@ def test_beliefs_add_up_and_leave_the_world_alone():
         ({"A": np.ones((2, 2, 2))}, r"A must have shape .* got \(2, 2, 2\)"),
         ({"A": np.ones(2)}, r"A must be a matrix, or one for each time step, got shape \(2,\)"),
         ({"B": np.ones((2, 0))}, "B has no controls"),
-        ({"B": np.ones((1, 2))}, r"B must have shape .*got \(1, 2\)"),
+        ({"B": np.ones((1, 2))}, r"B must have shape .*got \(1, 2\)\. Transposed\?"),
         ({"A": [[1, np.inf], [0, 1]]}, r"A must be finite, got inf at index \(0, 1\)"),
-        ({"A": [[1, "x"], [0, 1]]}, "A must be an array of numbers"),
-        ({"A": [[1, 2], [3]]}, "A must be an array of numbers"),
+        ({"A": [[1, "x"], [0, 1]]}, "A must be real numbers"),
+        ({"A": [[1, 2], [3]]}, "A must be real numbers"),
+        ({"A": 1j * np.eye(2)}, r"A must be real numbers, got an array of shape \(2, 2\)"),
+        ({"A": np.ma.masked_equal(np.eye(2), 0)}, "A must be finite, got nan"),
         ({"V": [[np.nan], [0]]}, r"V must be finite, got nan at index \(0, 0\)"),
         ({"R": [[0.0]]}, "R must be positive definite, got lowest eigenvalue 0"),
         ({"R": np.stack([np.eye(1), -np.eye(1), np.eye(1)])}, r"R must .* -1 at R\[1\]"),
         ({"Q": -np.eye(2)}, "Q must be positive semidefinite, got lowest eigenvalue -1"),
         ({"Q": [[1, 2], [0, 1]]}, "Q must be symmetric"),
+        ({"Q": np.diag([1e12, -1])}, "Q must be positive semidefinite, got lowest eigenvalue -1$"),
+        ({"Q": np.stack([-np.eye(2)] * 3 + [1e12 * np.eye(2)])}, r"Q must .* -1 at Q\[0\]"),
         ({"steps": 1}, r"steps \(T, the number of states in a trial\) must be at least 2, got 1"),
         ({"steps": 3.0}, "steps .* must be a whole number, got 3.0"),
         ({"dt": 0}, "dt must be positive"),
+        ({"dt": np.ones(4)}, r"dt must be one number, got an array of shape \(4,\)"),
+        ({"states": {"a", "b"}}, "states must be a list of names"),
+        ({"states": [1, 2]}, "states must be a list of names"),
         ({"initial_belief": [0.0]}, r"initial_belief must have shape \(states,\) = \(2,\)"),
         ({"initial_state_cov": [1.0, 1.0]}, "initial_state_cov must have shape .*covariance"),
         ({"initial_belief_cov": -np.eye(2)}, "initial_belief_cov must be positive semidefinite"),
@@ -130,6 +139,7 @@ def test_bad_input_is_named_in_one_line(changes, message):
         ({"steps": 9}, "an agent cannot believe in other steps than the world has"),
         ({"a": np.eye(2)}, "unknown part of a Problem 'a'"),
         ({"Q": -np.eye(2)}, "Q must be positive semidefinite"),
+        ({"initial_belief": [0, 1]}, "initial_belief already is what the agent believes"),
     ],
 )
 def test_bad_beliefs(changes, message):

@@ -1,24 +1,28 @@
 """Infer what people, animals and robots care about from how they move."""
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from motorcost import tasks
+from motorcost.beliefs import Beliefs, track_beliefs
 from motorcost.delay import delay
 from motorcost.errors import ConvergenceError, InputError, PrecisionError
+from motorcost.likelihood import log_likelihood
 from motorcost.moments import Moments, expected_cost, moments
 from motorcost.observer import Observer, observe
 from motorcost.problem import Problem
 from motorcost.simulate import simulate
 from motorcost.solver import Policy, solve
-from motorcost.trials import Trials
+from motorcost.trials import Trials, concatenate
 
 if TYPE_CHECKING:
     from motorcost import io, plots
 
-__version__ = "0.1.0"
+__version__ = version("motorcost")
 
 __all__ = [
+    "Beliefs",
     "ConvergenceError",
     "InputError",
     "Moments",
@@ -27,15 +31,18 @@ __all__ = [
     "PrecisionError",
     "Problem",
     "Trials",
+    "concatenate",
     "delay",
     "expected_cost",
     "io",
+    "log_likelihood",
     "moments",
     "observe",
     "plots",
     "simulate",
     "solve",
     "tasks",
+    "track_beliefs",
 ]
 
 

@@ -1,8 +1,7 @@
 """Checks of what users hand in.
 
 Shapes are checked always. Values (finite, positive definite, not negative) are checked when
-they are known, which they are not while JAX traces: there a bad value gives a flag, not an
-exception.
+they are known, which they are not while JAX traces.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from motorcost.errors import InputError, PrecisionError
-
-# Eigenvalues of a semidefinite matrix come out this far below zero by rounding alone.
-_ROUNDING = 1e-10
+from motorcost.linalg import EIGENVALUE_ROUNDING, definiteness, symmetrised
 
 
 def require_float64() -> None:
@@ -40,10 +37,14 @@ def numbers(name: str, value: Any) -> Any:
     if not known(value):
         return jnp.asarray(value, dtype=float)
     try:
-        has_tracers = any(not known(leaf) for leaf in jax.tree.leaves(value))
-        array = jnp.asarray(value, float) if has_tracers else np.asarray(value, float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an array of numbers, got {_brief(value)}") from error
+        if any(not known(leaf) for leaf in jax.tree.leaves(value)):
+            return jnp.asarray(value, float)
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise TypeError
+        array = np.ma.filled(np.ma.asarray(value, float), np.nan)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} must be real numbers, got {_brief(value)}") from None
     if known(array) and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         at = f" at index {where}" if where else ""
@@ -103,23 +104,21 @@ def symmetric(
 ) -> Float[Array, "*time n n"]:
     """`value` made exactly symmetric; raises unless it is positive (semi)definite."""
     if known(value):
-        array = np.asarray(value).reshape(-1, *value.shape[-2:])
-        scale = np.abs(array).max(initial=0.0)
-        if np.abs(array - array.swapaxes(-1, -2)).max(initial=0.0) > 1e-8 * scale:
+        each = np.asarray(value).reshape(-1, *value.shape[-2:])
+        scale = np.abs(each).max(axis=(1, 2), initial=0.0)
+        if (np.abs(each - each.swapaxes(1, 2)).max(axis=(1, 2)) > 1e-8 * scale).any():
             raise InputError(f"{name} must be symmetric")
-        lowest = np.linalg.eigvalsh(array).min(initial=np.inf, axis=-1)
-        if definite and (lowest <= 0).any():
-            at = _at_step(name, value, int(np.argmin(lowest)))
+        lowest = definiteness(each, np)
+        bad = lowest <= 0 if definite else lowest < -EIGENVALUE_ROUNDING
+        if bad.any():
+            first = int(np.argmax(bad))
+            kind = "definite" if definite else "semidefinite"
+            at = f" at {name}[{first}]" if (each != each[0]).any() else ""
+            eigenvalue = np.linalg.eigvalsh(each[first])[0]
             raise InputError(
-                f"{name} must be positive definite, got lowest eigenvalue {lowest.min():.3g}{at}"
+                f"{name} must be positive {kind}, got lowest eigenvalue {eigenvalue:.3g}{at}"
             )
-        if (lowest < -_ROUNDING * scale).any():
-            at = _at_step(name, value, int(np.argmin(lowest)))
-            raise InputError(
-                f"{name} must be positive semidefinite, "
-                f"got lowest eigenvalue {lowest.min():.3g}{at}"
-            )
-    return (value + jnp.swapaxes(value, -1, -2)) / 2
+    return symmetrised(value)
 
 
 def nonnegative(**values: Any) -> None:
@@ -131,11 +130,21 @@ def nonnegative(**values: Any) -> None:
 
 
 def positive(**values: Any) -> None:
-    """Raise if any of the named values (durations, masses, efforts) is not above zero."""
+    """Raise if any of the named values (durations, masses, efforts) is not one above zero."""
     for name, value in values.items():
         array = numbers(name, value)
+        if array.ndim:
+            raise InputError(f"{name} must be one number, got {_brief(value)}")
         if known(array) and not (array > 0).all():
             raise InputError(f"{name} must be positive, got {array.min():g}")
+
+
+def random_key(key: Any) -> None:
+    """Raise unless `key` is what JAX draws random numbers from."""
+    if not hasattr(key, "dtype") or not (
+        jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.dtype == np.uint32
+    ):
+        raise InputError(f"key must be a random key, as in key=jax.random.key(0), got {key!r}")
 
 
 def whole(name: str, value: Any, least: int, meaning: str) -> int:
@@ -153,29 +162,33 @@ def labels(
     """Names and units of states, controls or senses, from names or a mapping name -> unit."""
     if given is None:
         given = [f"{default}_{i + 1}" for i in range(size)]
-    if isinstance(given, str):
-        raise InputError(f"{what} must be a list of names, got the text {given!r}")
+    ordered = isinstance(given, (Sequence, Mapping)) and not isinstance(given, str)
+    if not ordered or not all(isinstance(name, str) for name in given):
+        raise InputError(f"{what} must be a list of names, got {_brief(given)}")
     names = tuple(given)
     units = tuple(given.values()) if isinstance(given, Mapping) else ("",) * len(names)
     if len(names) != size:
         raise InputError(f"{what} must name {size}, got {len(names)}: {', '.join(map(str, names))}")
-    if len(set(names)) != size:
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"{what} must differ from each other, got {twice!r} twice")
+    distinct(what, names)
     return names, units
+
+
+def distinct(what: str, names: Sequence[str]) -> None:
+    """Raise if a name comes twice."""
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise InputError(f"{what} must differ from each other, got {name!r} twice")
 
 
 def one_of(what: str, name: str, known_names: Sequence[str]) -> str:
     """`name` itself if it is known; otherwise raise, with the nearest known names."""
     if name in known_names:
         return name
+    if not isinstance(name, str):
+        raise InputError(f"a {what} is given by its name, got {name!r}")
     near = get_close_matches(name, known_names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known_names)}"
     raise InputError(f"unknown {what} {name!r}: {hint}")
-
-
-def _at_step(name: str, value: Any, index: int) -> str:
-    return f" at {name}[{index}]" if value.ndim == 3 and value.shape[0] > 1 else ""
 
 
 def _brief(value: Any) -> str:

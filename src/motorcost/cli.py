@@ -1,5 +1,6 @@
 """The command line."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,23 @@ app = typer.Typer(
 )
 
 TASKS = ("reaching", "saccade", "tracking", "random_problem")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        import motorcost
+
+        typer.echo(f"motorcost {motorcost.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """Infer what people, animals and robots care about from how they move."""
 
 
 @app.command(
@@ -67,6 +85,8 @@ def simulate(
         mc.io.check_writable(output)
     if plot is not None:
         _check_picture(plot)
+        if plot == output:
+            raise InputError(f"the table and the picture cannot both be {plot}")
 
     now = chosen(**values)
     names = observe.split(",") if observe is not None else list(now.state_names)
@@ -80,12 +100,18 @@ def simulate(
     # A condition that is recorded as a channel has its column already; time tells steps and dt.
     skip = {"steps", "dt", *result.channel_names}
     given = mc.tasks.defaults(chosen) | values
-    conditions = {
-        name: given[name]
-        for name, parameter in mc.tasks.parameters(chosen).items()
-        if parameter.role == "condition" and name not in skip
-    }
-    mc.io.write_csv(result, output if to_file else sys.stdout, conditions)
+    result = result.with_conditions(
+        **{
+            name: given[name]
+            for name, parameter in mc.tasks.parameters(chosen).items()
+            if parameter.role == "condition" and name not in skip
+        }
+    )
+    try:
+        mc.io.write_csv(result, output if to_file else sys.stdout)
+    except BrokenPipeError:  # the reader of our output, `head` say, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return
     if plot is not None:
         _save(mc.plots.plot_trials(result), plot)
     costs = result.costs(problem)
@@ -167,24 +193,31 @@ def _save(figure: Any, path: Path) -> None:
 
 def main() -> None:
     """The console script: one line for an error, exit code 2 for bad input, no traceback."""
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
     try:
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
         code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
     except (typer.Abort, KeyboardInterrupt):
-        _fail("interrupted", 130)
+        code = 130
     except typer.TyperException as error:  # an option that is not there, an argument missing
         _fail(getattr(error, "format_message", error.__str__)(), 2)
     except InputError as error:
         _fail(str(error), 2)
     except ConvergenceError as error:
         _fail(str(error), 1)
-    except BrokenPipeError:  # the reader of our output, `head` say, had enough
-        sys.stderr.close()
-        sys.exit(0)
     except OSError as error:
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
+    except (MemoryError, OverflowError) as error:
+        _fail(f"too large: {error or 'out of memory'}", 2)
+    except RuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        _fail("out of memory: simulate fewer trials at a time", 1)
+    if code == 130:
+        typer.echo("motorcost: interrupted", err=True)
+        # JAX may be compiling in another thread, and would crash on the way out.
+        os._exit(130)
     sys.exit(code if isinstance(code, int) else 0)
 
 

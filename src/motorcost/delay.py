@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from motorcost import checks
+from motorcost.errors import InputError
 from motorcost.problem import Problem
 
 
@@ -18,6 +19,10 @@ def delay(problem: Problem, steps: int) -> Problem:
     did at the first. The agent knows of the delay, and its estimate covers the past as well.
     """
     d = checks.whole("steps", steps, 0, "the delay in time steps")
+    if d >= problem.steps:
+        raise InputError(f"a delay of {d} steps outlasts the trial, which has {problem.steps}")
+    if any("(t-" in name for name in problem.state_names):
+        raise InputError("this problem is delayed already: delay the original by the sum")
     if d == 0:
         return problem
     late = _delayed(problem, d)

@@ -131,18 +131,13 @@ def _sections(played: list[Played], believes_wrongly: Played) -> Iterator[Sectio
         ],
     )
     for row in played:
-        channels = [
-            name
-            for i, name in enumerate(row.shown.channel_names)
-            if np.ptp(np.asarray(row.shown.observed[:, :, i])) > 0
-        ]
         yield Section(
             row.name.capitalize(),
             f"{len(row.shown)} of the trials. {row.policy!r}.",
             [
                 Picture(
-                    plot_trials(row.shown, channels),
-                    f"{row.name}: mean, middle 95 % and single trials of {', '.join(channels)}",
+                    plot_trials(row.shown),
+                    f"{row.name}: mean, middle 95 % and single trials of each state over time",
                 )
             ],
         )

@@ -5,28 +5,36 @@
 with F = [[A, -B L], [K H, A^ - B^ L - K H^]], G = blockdiag(V, [K W, E]),
 Gi = [-C_i L; 0] and Dj = [0; K D_j] (the paper's equation 7, in the notation of its appendix C,
 with the slips there put right).
+
+Moments of many trials come with the trials on the last axis, so that every line below is plain
+arithmetic on vectors of trials: mean (z, trial), covariance (z, z, trial).
 """
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from motorcost.linalg import symmetrised
 from motorcost.problem import Problem
 from motorcost.solver import Policy
+
+Mean = Float[Array, "z trial"]
+Cov = Float[Array, "z z trial"]
 
 
 class Joint(eqx.Module):
     """The joint system's matrices, one for each step: first axis T-1."""
 
-    F: Float[Array, "steps z z"]
-    GG: Float[Array, "steps z z"]  # G G', the covariance of the noise that is always there
-    Gi: Float[Array, "steps c z n"]
-    Dj: Float[Array, "steps d z n"]
+    F: Float[Array, "*steps z z"]
+    GG: Float[Array, "*steps z z"]  # G G', the covariance of the noise that is always there
+    L: Float[Array, "*steps m n"]
+    C: Float[Array, "*steps c n m"]
+    K: Float[Array, "*steps n k"]
+    D: Float[Array, "*steps d k n"]
 
 
 def joint_system(problem: Problem, policy: Policy) -> Joint:
     """The system that this policy forms with this world, whatever world it was made for."""
+    policy.require_fit(problem)
     p, b, L, K = problem, policy.believed, policy.L, policy.K
 
     def blocks(rows: list[list[Array]]) -> Array:
@@ -37,15 +45,14 @@ def joint_system(problem: Problem, policy: Policy) -> Joint:
 
     steps, n, v = p.V.shape
     w, e = p.W.shape[-1], p.E.shape[-1]
-    KH_believed = K @ b.H
     G = blocks([[p.V, zeros(n, w + e)], [zeros(n, v), K @ p.W, p.E]])
-    CL = p.C @ L[:, None]
-    KD = K[:, None] @ p.D
     return Joint(
-        F=blocks([[p.A, -p.B @ L], [K @ p.H, b.A - b.B @ L - KH_believed]]),
+        F=blocks([[p.A, -p.B @ L], [K @ p.H, b.A - b.B @ L - K @ b.H]]),
         GG=G @ jnp.swapaxes(G, -1, -2),
-        Gi=jnp.concatenate([-CL, jnp.zeros_like(CL)], axis=-2),
-        Dj=jnp.concatenate([jnp.zeros_like(KD), KD], axis=-2),
+        L=L,
+        C=p.C,
+        K=K,
+        D=p.D,
     )
 
 
@@ -55,16 +62,16 @@ def joint_start(problem: Problem) -> tuple[Float[Array, " z"], Float[Array, "z z
     return jnp.concatenate([m1, m1]), jnp.block([[P + S, P], [P, P]])
 
 
-def predict(
-    joint_step: Joint, mean: Float[Array, " z"], cov: Float[Array, "z z"]
-) -> tuple[Float[Array, " z"], Float[Array, "z z"]]:
+def predict(at: Joint, mean: Mean, cov: Cov) -> tuple[Mean, Cov]:
     """Mean and covariance of z one step later; exact whatever the distribution of z."""
-    s, n = joint_step, mean.shape[0] // 2
-    second_moment = cov + jnp.outer(mean, mean)
-    x, h = second_moment[:n, :n], second_moment[n:, n:]
-    noise = (
-        s.GG
-        + jnp.einsum("iaj,jk,ibk->ab", s.Gi, h, s.Gi)
-        + jnp.einsum("iaj,jk,ibk->ab", s.Dj, x, s.Dj)
-    )
-    return s.F @ mean, symmetrised(s.F @ cov @ s.F.T + noise)
+    n = mean.shape[0] // 2
+    second_moment = cov + mean[:, None] * mean[None, :]
+    xx, hh = second_moment[:n, :n], second_moment[n:, n:]
+    # sum_i Gi hh Gi' and sum_j Dj xx Dj', by way of the (few) controls and senses.
+    uu = jnp.einsum("aj,jkb,ck->acb", at.L, hh, at.L)
+    motor = jnp.einsum("ija,acb,ikc->jkb", at.C, uu, at.C)
+    ss = jnp.einsum("iaj,jkb,ick->acb", at.D, xx, at.D)
+    sensory = jnp.einsum("ja,acb,kc->jkb", at.K, ss, at.K)
+    cov = jnp.einsum("ij,jkb,lk->ilb", at.F, cov, at.F) + at.GG[:, :, None]
+    cov = cov.at[:n, :n].add(motor).at[n:, n:].add(sensory)
+    return at.F @ mean, (cov + jnp.swapaxes(cov, 0, 1)) / 2

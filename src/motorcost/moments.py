@@ -52,10 +52,12 @@ def moments(problem: Problem, policy: Policy) -> Moments:
         after = predict(at, *carry)
         return after, after
 
-    start = joint_start(problem)
+    mean_1, cov_1 = joint_start(problem)
+    start = (mean_1[:, None], cov_1[:, :, None])  # as of a single trial
     _, (mean, cov) = lax.scan(step, start, joint_system(problem, policy))
     return Moments(
-        mean=jnp.concatenate([start[0][None], mean]), cov=jnp.concatenate([start[1][None], cov])
+        mean=jnp.concatenate([mean_1[None], mean[..., 0]]),
+        cov=jnp.concatenate([cov_1[None], cov[..., 0]]),
     )
 
 

@@ -31,11 +31,11 @@ class Observer(eqx.Module):
         channels: Names | None = None,
     ) -> None:
         T, n = problem.steps, len(problem.state_names)
-        size = checks.numbers("S", S).shape[-2:-1]
-        o = size[0] if size else 0
-        if o == 0:
-            raise InputError("S must have a row for each channel recorded, got none")
-        self.S = checks.matrix("S", S, (o, n), "channels, states", T, "T")
+        named = None if channels is None else len(channels)
+        self.S = checks.matrix("S", S, (named, n), "channels, states", T, "T")
+        o = self.S.shape[1]
+        if o == 0 or (checks.known(self.S) and not jnp.any(self.S != 0)):
+            raise InputError("the observer sees nothing: S has no entry that is not zero")
         U = jnp.zeros((o, 0)) if U is None else U
         self.U = checks.matrix("U", U, (o, None), "channels, noises", T, "T")
         names, units = checks.labels("channels", channels, o, "channel")
@@ -45,7 +45,7 @@ class Observer(eqx.Module):
 def observe(
     problem: Problem,
     states: Sequence[str] | None = None,
-    noise: float | Sequence[float] | Mapping[str, float] = 0.0,
+    noise: Any = 0.0,
 ) -> Observer:
     """An observer that records some of the states, each with noise of its own.
 
@@ -62,9 +62,7 @@ def observe(
         problem.state_names.index(checks.one_of("state", name, problem.state_names))
         for name in names
     ]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"an observer records a state once, got {twice!r} twice")
+    checks.distinct("states", names)
     sd: Any = noise
     if isinstance(noise, Mapping):
         for name in noise:

@@ -9,11 +9,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from motorcost import checks
+from motorcost.beliefs import Beliefs
+from motorcost.errors import InputError
+from motorcost.problem import Problem
 from motorcost.solver import Policy
 from motorcost.trials import Trials
 
 # From the Okabe-Ito palette, which people with any colour vision can tell apart.
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8C8C8C"
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"
 
 
 def plot_trials(
@@ -21,27 +24,31 @@ def plot_trials(
 ) -> Figure:
     """What was recorded, over time: mean over trials, the middle 95 % of them, and a few.
 
-    One panel for each channel, or for those named.
+    One panel for each channel that is not constant, or for those named.
     """
-    names = list(trials.channel_names if channels is None else channels)
-    columns = 2 if len(names) == 4 else min(len(names), 3)
-    rows = -(-len(names) // columns)
-    figure = Figure(figsize=(3.4 * columns, 2.5 * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True)
+    if len(trials) == 0:
+        raise InputError("there are no trials to draw")
+    names = [name for name in trials.channel_names if _moves(trials, name)]
+    if channels is not None:
+        checks.labels("channels", channels, len(channels), "channel")
+        names = list(channels)
+    if not names:
+        raise InputError("there are no channels to draw")
+    figure, axes = _grid(len(names))
     time = np.asarray(trials.times)
     for ax, name in zip(axes.flat, names, strict=False):
         i = trials.channel_names.index(checks.one_of("channel", name, trials.channel_names))
         samples = np.asarray(trials.observed[:, :, i])
-        low, high = np.quantile(samples, [0.025, 0.975], axis=0)
+        low, high = np.nanquantile(samples, [0.025, 0.975], axis=0)
         ax.fill_between(time, low, high, color=BLUE, alpha=0.2, linewidth=0, label="middle 95 %")
-        lines = ax.plot(time, samples[:single_trials].T, color=GREY, alpha=0.4, linewidth=0.6)
-        lines[0].set_label("single trials")
-        ax.plot(time, samples.mean(axis=0), color=BLUE, linewidth=2, label="mean")
+        for line in ax.plot(time, samples[:single_trials].T, color=GREY, alpha=0.4, linewidth=0.6)[
+            :1
+        ]:
+            line.set_label("single trials")
+        ax.plot(time, np.nanmean(samples, axis=0), color=BLUE, linewidth=2, label="mean")
         ax.set_title(_with_unit(name, trials.channel_units[i]), fontsize=10)
         _clean(ax)
-    _finish_grid(axes, len(names), "time (s)")
-    handles, labels = axes.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=3, frameon=False, fontsize=8)
+    _finish_grid(figure, axes, len(names))
     return figure
 
 
@@ -52,6 +59,8 @@ def plot_gains(policy: Policy, states: Sequence[str] | None = None) -> Figure:
     """
     p = policy.believed
     names = list(p.state_names[:6] if states is None else states)
+    if not names:
+        raise InputError("there are no states to draw")
     at = [p.state_names.index(checks.one_of("state", name, p.state_names)) for name in names]
     rows = [(f"L: {name}", np.asarray(policy.L[:, i])) for i, name in enumerate(p.control_names)]
     rows += [(f"K: {name}", np.asarray(policy.K[:, :, j])) for j, name in enumerate(p.sense_names)]
@@ -74,6 +83,44 @@ def plot_gains(policy: Policy, states: Sequence[str] | None = None) -> Figure:
                 ax.set_ylabel(label, fontsize=9)
     for ax in axes[-1]:
         ax.set_xlabel("time (s)")
+    return figure
+
+
+def plot_beliefs(
+    beliefs: Beliefs,
+    trials: Trials,
+    problem: Problem,
+    trial: int = 0,
+    states: Sequence[str] | None = None,
+) -> Figure:
+    """What the agent believed in one trial, as far as the samples tell (mean ± 2 SD), with what
+    was recorded and, for a simulated trial, what it truly believed. One panel for each state
+    about which something is to be found out, or for those named.
+    """
+    checks.whole("trial", trial, 0, "which trial")
+    if trial >= len(trials):
+        raise InputError(f"there is no trial {trial}: there are {len(trials)}, from 0")
+    mean = np.asarray(beliefs.mean[trial])
+    sd = np.sqrt(np.maximum(np.diagonal(np.asarray(beliefs.cov[trial]), axis1=1, axis2=2), 0))
+    varied = [name for i, name in enumerate(problem.state_names[:6]) if np.nanmax(sd[:, i]) > 0]
+    names = list(varied if states is None else states)
+    if not names:
+        raise InputError("there are no states to draw")
+    figure, axes = _grid(len(names))
+    time = np.asarray(trials.times)
+    for ax, name in zip(axes.flat, names, strict=False):
+        i = problem.state_names.index(checks.one_of("state", name, problem.state_names))
+        low, high = mean[:, i] - 2 * sd[:, i], mean[:, i] + 2 * sd[:, i]
+        if name in trials.channel_names:
+            samples = trials.observed[trial, :, trials.channel_names.index(name)]
+            ax.plot(time, samples, ".", color=BLUE, markersize=4, label="recorded")
+        ax.fill_between(time, low, high, color=ORANGE, alpha=0.25, linewidth=0)
+        ax.plot(time, mean[:, i], "--", color=ORANGE, label="inferred belief ± 2 SD")
+        if trials.beliefs is not None:
+            ax.plot(time, trials.beliefs[trial, :, i], ":", color=GREEN, label="true belief")
+        ax.set_title(_with_unit(name, problem.state_units[i]), fontsize=10)
+        _clean(ax)
+    _finish_grid(figure, axes, len(names))
     return figure
 
 
@@ -109,6 +156,11 @@ def plot_costs(policy: Policy) -> Figure:
     return figure
 
 
+def _moves(trials: Trials, name: str) -> bool:
+    samples = np.asarray(trials.observed[:, :, trials.channel_names.index(name)])
+    return bool(np.nanmax(samples) > np.nanmin(samples))
+
+
 def _with_unit(name: str, unit: str) -> str:
     return f"{name} ({unit})" if unit else name
 
@@ -118,12 +170,30 @@ def _clean(ax: Axes) -> None:
     ax.tick_params(labelsize=8)
 
 
-def _finish_grid(axes: Any, used: int, xlabel: str) -> None:
-    """Hide the panels left over, and label the lowest panel of each column."""
+def _grid(panels: int) -> tuple[Figure, Any]:
+    columns = 2 if panels == 4 else min(panels, 3)
+    rows = -(-panels // columns)
+    figure = Figure(figsize=(3.4 * columns, 2.5 * rows + 0.2), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False, sharex=True)
+
+
+def _finish_grid(figure: Figure, axes: Any, used: int) -> None:
+    """Hide the panels left over, label the lowest of each column, and draw one legend for all."""
     columns = axes.shape[1]
+    handles: dict[str, Any] = {}
+    for panel, names in [ax.get_legend_handles_labels() for ax in axes.flat]:
+        handles |= dict(zip(names, panel, strict=True))
+    figure.legend(
+        list(handles.values()),
+        list(handles),
+        loc="outside upper right",
+        ncols=len(handles),
+        frameon=False,
+        fontsize=8,
+    )
     for i, ax in enumerate(axes.flat):
         if i >= used:
             ax.set_visible(False)
         elif i + columns >= used:
-            ax.set_xlabel(xlabel)
+            ax.set_xlabel("time (s)")
             ax.tick_params(labelbottom=True)

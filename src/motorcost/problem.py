@@ -17,6 +17,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from motorcost import checks
@@ -96,20 +97,24 @@ class Problem(eqx.Module):
         checks.require_float64()
         T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
         n = _size("A", A, -1, "states")
-        m = _size("B", B, -1, "controls")
-        k = _size("H", H, -2, "senses")
 
-        def each_step(name: str, value: Matrix, shape: tuple[int, int | None], words: str) -> Any:
+        def each_step(
+            name: str, value: Matrix, shape: tuple[int | None, int | None], words: str
+        ) -> Any:
             if value is None:
-                value = jnp.zeros((shape[0], 0))
+                value = np.zeros((shape[0] or 0, 0))
             return checks.matrix(name, value, shape, words, T - 1, "T-1")
 
         self.A = each_step("A", A, (n, n), "states, states")
-        self.B = each_step("B", B, (n, m), "states, controls")
+        self.B = each_step("B", B, (n, _count(controls)), "states, controls")
+        m = _size("B", self.B, -1, "controls")
         self.C = checks.terms("C", C, (n, m), "states, controls", T - 1, "T-1")
         self.V = each_step("V", V, (n, None), "states, noises")
-        self.H = each_step("H", H, (k, n), "senses, states")
+        self.H = each_step("H", H, (_count(senses), n), "senses, states")
+        k = _size("H", self.H, -2, "senses")
         self.W = each_step("W", W, (k, None), "senses, noises")
+        if checks.known(self.W) and not np.any(self.W):
+            self.W = self.W[:, :, :0]  # known to be none, which the solver needs to know
         self.D = checks.terms("D", D, (k, n), "senses, states", T - 1, "T-1")
         self.E = each_step("E", E, (n, None), "states, noises")
         self.Q = checks.symmetric("Q", checks.matrix("Q", Q, (n, n), "states, states", T, "T"))
@@ -161,14 +166,21 @@ class Problem(eqx.Module):
 
         `problem.believing(C=[])` is an agent that does not know of its own motor noise:
         its policy is the best one for what it believes, and is played in the world as it is.
-        Anything that `Problem` takes may be believed wrongly, but the number of states,
-        controls, senses and steps. Beliefs add up over several calls.
+        Any matrix, noise or cost may be believed wrongly, and how far the first estimate is off
+        (`initial_state_cov`). Beliefs add up over several calls.
         """
-        fixed = sorted({"steps", "states", "controls", "senses", "dt"} & set(changes))
-        if fixed:
-            raise InputError(f"an agent cannot believe in other {fixed[0]} than the world has")
-        for name in {"A", "B", "H"} & set(changes):
-            self._require_size(name, jnp.shape(changes[name]))
+        for name in ("steps", "states", "controls", "senses", "dt"):
+            if name in changes:
+                raise InputError(f"an agent cannot believe in other {name} than the world has")
+        for name in ("initial_belief", "initial_belief_cov"):
+            if name in changes:
+                raise InputError(
+                    f"{name} already is what the agent believes; to begin with an estimate that "
+                    "is off, give simulate(..., initial_states=..., initial_beliefs=...)"
+                )
+        for name in ("A", "B", "H"):
+            if name in changes:
+                self._require_size(name, checks.numbers(name, changes[name]).shape)
         return self.with_believed(self.as_believed._rebuilt(changes))
 
     def with_believed(self, believed: Problem | None) -> Problem:
@@ -211,6 +223,10 @@ class Problem(eqx.Module):
             f"{k} senses ({', '.join(self.sense_names)}); noise terms: "
             f"{self.C.shape[1]} control-dependent, {self.D.shape[1]} state-dependent{wrong}"
         )
+
+
+def _count(names: Names | None) -> int | None:
+    return None if names is None else len(names)
 
 
 def _size(name: str, value: Matrix, axis: int, words: str) -> int:

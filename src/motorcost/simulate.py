@@ -24,7 +24,7 @@ def simulate(
     policy: Policy,
     *,
     n_trials: int,
-    key: Key[Array, ""],
+    key: Any,
     observer: Observer | None = None,
     initial_states: Any = None,
     initial_beliefs: Any = None,
@@ -40,17 +40,13 @@ def simulate(
     """
     n = len(problem.state_names)
     checks.whole("n_trials", n_trials, 1, "the number of trials")
+    checks.random_key(key)
+    policy.require_fit(problem)
     observer = observe(problem) if observer is None else observer
     if observer.S.shape[::2] != (problem.steps, n):
         raise InputError(
             f"the observer was made for {observer.S.shape[0]} steps of {observer.S.shape[2]} "
             f"states, the problem has {problem.steps} of {n}"
-        )
-    if policy.L.shape != (problem.steps - 1, problem.B.shape[-1], n):
-        raise InputError(
-            f"the policy's L must have shape (T-1, controls, states) = "
-            f"{(problem.steps - 1, problem.B.shape[-1], n)}, got {policy.L.shape}: "
-            "it was solved for another problem"
         )
     start = [
         None if value is None else _for_each_trial(name, value, n_trials, n)
@@ -126,8 +122,7 @@ def _simulate(
         beliefs=beliefs,
         controls=controls,
         senses=senses,
-        channel_names=observer.channel_names,
-        channel_units=observer.channel_units,
+        channels=dict(zip(observer.channel_names, observer.channel_units, strict=True)),
     )
 
 

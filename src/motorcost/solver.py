@@ -18,8 +18,16 @@ from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from motorcost import checks
-from motorcost.errors import ConvergenceError
-from motorcost.linalg import solve_semidefinite, symmetrised
+from motorcost.errors import ConvergenceError, InputError
+from motorcost.linalg import (
+    EIGENVALUE_ROUNDING,
+    RANK_TOLERANCE,
+    definiteness,
+    semidefinite_cholesky,
+    solve_least,
+    solve_semidefinite,
+    symmetrised,
+)
 from motorcost.problem import Problem
 
 Gains = Float[Array, "steps m n"]
@@ -45,6 +53,16 @@ class Policy(eqx.Module):
     converged: Bool[Array, ""]
     sweep_costs: Float[Array, " max_sweeps"]
 
+    def require_fit(self, problem: Problem) -> None:
+        """Raise unless the gains have the sizes of this problem."""
+        steps, n, m = problem.B.shape
+        wanted = (steps, m, n), (steps, n, problem.H.shape[1])
+        if (self.L.shape, self.K.shape) != wanted:
+            raise InputError(
+                f"the policy was solved for another problem: its L and K have shapes "
+                f"{self.L.shape} and {self.K.shape}, this problem needs {wanted[0]} and {wanted[1]}"
+            )
+
     def __repr__(self) -> str:
         if not checks.known(self.converged) or self.converged.ndim:
             return f"Policy(L={self.L.shape}, K={self.K.shape})"
@@ -60,11 +78,17 @@ def solve(
 ) -> Policy:
     """The best linear policy for what the agent believes.
 
-    Sweeps until the gains change by less than `tolerance`, relative to their norm. If that
-    does not happen within `max_sweeps`, raises `ConvergenceError`; with `throw=False`, and
-    always inside `jit`, `vmap` and `grad`, returns a policy with `converged` false (and gains
-    that are finite all the same).
+    Sweeps until the gains stop changing: until what the change does to controls and estimates
+    is less than `tolerance` of their size. If that does not happen within `max_sweeps`, raises
+    `ConvergenceError`; with `throw=False`, and always inside `jit`, `vmap` and `grad`, returns
+    a policy with `converged` false (and gains that are finite all the same). There, `converged`
+    is false too for costs and covariances that are not positive (semi)definite.
+
+    Derivatives hold fixed what has no variance at all: a noise or spread that is exactly zero is
+    taken as known to be zero.
     """
+    if not isinstance(problem, Problem):
+        raise InputError(f"solve needs a Problem, got {problem!r}: call the task to make one")
     checks.positive(tolerance=tolerance)
     checks.whole("max_sweeps", max_sweeps, 1, "the most sweeps to try")
     policy = _solve(problem.as_believed, tolerance, max_sweeps)
@@ -78,13 +102,14 @@ def _why(policy: Policy, max_sweeps: int) -> str:
     cost, sweeps = float(policy.expected_cost), int(policy.sweeps)
     if sweeps < max_sweeps:
         return (
-            f"the expected cost grew beyond all numbers in sweep {sweeps}: the world is too "
-            "unstable, or its noise that grows with control and state (C, D) too large, for any "
-            "linear policy"
+            f"the expected cost grew beyond all numbers in sweep {sweeps}: numbers are too large, "
+            "the world is too unstable, or its noise that grows with control and state (C, D) is "
+            "too strong for any linear policy"
         )
     return (
         f"the gains did not settle within {max_sweeps} sweeps (expected cost {cost:.6g} after "
-        "the last): raise max_sweeps"
+        "the last): raise max_sweeps, or the tolerance if rounding is in the way, as it is where "
+        "senses are almost without noise"
     )
 
 
@@ -92,11 +117,12 @@ def _why(policy: Policy, max_sweeps: int) -> str:
 def _solve(problem: Problem, tolerance: float | Float[Array, ""], max_sweeps: int) -> Policy:
     quiet, within = lax.stop_gradient((problem, tolerance))
     last = lax.stop_gradient(_sweep_until_settled(quiet, within, max_sweeps))
+    last = last._replace(settled=last.settled & _makes_sense(quiet))
     # Where the sweeps failed, what follows runs on a world of zeros: its results are not used,
     # and its derivatives are zero instead of NaN.
     solved = jax.tree.map(lambda leaf: jnp.where(last.settled, leaf, 0.0), problem)
     L = _differentiable(solved, last.L, last.settled)
-    K, cost = forward_pass(solved, L)
+    K, cost, *_ = forward_pass(solved, L)
     return Policy(
         L=L,
         K=jnp.where(last.settled, K, last.K),
@@ -117,7 +143,8 @@ def backward_pass(problem: Problem, K: FilterGains) -> Gains:
         A, B, C, H, D, Q, R, K = at
         PxB = Px @ B
         CPC = jnp.einsum("inj,nl,ilk->jk", C, Px + Pe, C)
-        L = solve_semidefinite(symmetrised(R + B.T @ PxB + CPC), PxB.T @ A)
+        # R is positive definite, so there is no zero to look out for.
+        L = solve_semidefinite(symmetrised(R + B.T @ PxB + CPC), PxB.T @ A, jnp.zeros(B.shape[1]))
         A_K = A - K @ H
         KD = K @ D
         DPD = jnp.einsum("inj,nl,ilk->jk", KD, Pe, KD)
@@ -131,9 +158,23 @@ def backward_pass(problem: Problem, K: FilterGains) -> Gains:
     return L
 
 
-def forward_pass(problem: Problem, L: Gains) -> tuple[FilterGains, Float[Array, ""]]:
-    """The filter gains that are best for these control gains, and the pair's expected cost."""
+class Forward(NamedTuple):
+    """What a forward pass finds: the filter gains and the pair's expected cost, and how large
+    things are on the way, as mean squares at each step."""
+
+    K: FilterGains
+    cost: Float[Array, ""]
+    innovations: Float[Array, "steps k k"]  # y - H xh
+    estimates: Float[Array, "steps n n"]  # xh
+    states: Float[Array, "steps n"]  # x, of each state by itself
+
+
+def forward_pass(problem: Problem, L: Gains) -> Forward:
+    """The filter gains that are best for these control gains."""
     p = problem
+    # Senses without any noise leave no error in what they see. Then many gains are equally good,
+    # of which the least must be taken: others blow up what rounding leaves.
+    noiseless = p.W.shape[-1] == 0 and p.D.shape[1] == 0
 
     def step(carry: Any, at: Any) -> Any:
         # Second moments, means included: of the error e = x - xh, of the estimate xh, and
@@ -143,7 +184,10 @@ def forward_pass(problem: Problem, L: Gains) -> tuple[FilterGains, Float[Array, 
         Sx = Se + Sh + She + She.T
         sense_noise = W @ W.T + jnp.einsum("ikn,nl,ijl->kj", D, Sx, D)
         HSe = H @ Se
-        K = solve_semidefinite(symmetrised(HSe @ H.T + sense_noise), HSe @ A.T).T
+        M = symmetrised(HSe @ H.T + sense_noise)
+        sensed = jnp.einsum("kn,nl,kl->k", H, Sx, H)
+        solve = solve_least if noiseless else solve_semidefinite
+        K = solve(M, HSe @ A.T, RANK_TOLERANCE * jnp.maximum(sensed, 0.0)).T
 
         # The paper shortens these with the formula for K. Written out they hold for any K
         # and stay positive semidefinite whatever the rounding.
@@ -156,7 +200,10 @@ def forward_pass(problem: Problem, L: Gains) -> tuple[FilterGains, Float[Array, 
         Sh_next = A_L @ Sh @ A_L.T + KH @ Se @ KH.T + cross + cross.T + KNK + EE
         She_next = A_L @ She @ A_K.T + KH @ Se @ A_K.T - KNK - EE
         cost = jnp.sum(Q * Sx) + jnp.sum(R * (L @ Sh @ L.T))
-        return (symmetrised(Se_next), symmetrised(Sh_next), She_next), (K, cost)
+        if noiseless:
+            Se_next = _without_rounding(Se_next, Se_next + Sh_next + She_next + She_next.T)
+        after = (symmetrised(Se_next), symmetrised(Sh_next), She_next)
+        return after, (K, cost, M, Sh, jnp.diagonal(Sx))
 
     m1 = p.initial_belief
     start = (
@@ -165,8 +212,20 @@ def forward_pass(problem: Problem, L: Gains) -> tuple[FilterGains, Float[Array, 
         jnp.zeros_like(p.initial_state_cov),
     )
     each_step = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, p.Q[:-1], p.R, L)
-    (Se, Sh, She), (K, costs) = lax.scan(step, start, each_step)
-    return K, jnp.sum(costs) + jnp.sum(p.Q[-1] * (Se + Sh + She + She.T))
+    (Se, Sh, She), (K, costs, *sizes) = lax.scan(step, start, each_step)
+    cost = jnp.sum(costs) + jnp.sum(p.Q[-1] * (Se + Sh + She + She.T))
+    return Forward(K, cost, *sizes)
+
+
+def _without_rounding(Se: Float[Array, "n n"], Sx: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """Se without the directions in which only rounding is left of it.
+
+    Which errors are zero decides the next gains, and only the size of the states tells a zero
+    from a small number; left alone, rounding would grow until it looks like one.
+    """
+    floor = RANK_TOLERANCE * jnp.maximum(jnp.diagonal(Sx), 0.0)
+    L = semidefinite_cholesky(lax.stop_gradient(symmetrised(Se)), lax.stop_gradient(floor))
+    return symmetrised(Se) + lax.stop_gradient(L @ L.T - symmetrised(Se))
 
 
 def _first_gains(problem: Problem) -> Gains:
@@ -190,17 +249,15 @@ class _Progress(NamedTuple):
 def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _Progress:
     """The last sweep's gains, or the last finite ones if they grow beyond all bounds."""
 
-    def relative_change(new: Array, old: Array) -> Array:
-        return jnp.linalg.norm(new - old) / jnp.maximum(jnp.linalg.norm(new), 1e-300)
-
     def not_settled(so_far: _Progress) -> Array:
         return (so_far.sweeps < max_sweeps) & ~so_far.settled & so_far.finite
 
     def sweep(so_far: _Progress) -> _Progress:
         L = backward_pass(problem, so_far.K)
-        K, cost = forward_pass(problem, L)
+        forward = forward_pass(problem, L)
+        K, cost = forward.K, forward.cost
         finite = jnp.isfinite(cost) & jnp.isfinite(L).all() & jnp.isfinite(K).all()
-        change = jnp.maximum(relative_change(L, so_far.L), relative_change(K, so_far.K))
+        change = _change(L - so_far.L, K - so_far.K, L, forward)
         return _Progress(
             L=jnp.where(finite, L, so_far.L),
             K=jnp.where(finite, K, so_far.K),
@@ -214,7 +271,7 @@ def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _
     L = jnp.nan_to_num(_first_gains(problem), posinf=0.0, neginf=0.0)
     start = _Progress(
         L=L,
-        K=jnp.nan_to_num(forward_pass(problem, L)[0], posinf=0.0, neginf=0.0),
+        K=jnp.nan_to_num(forward_pass(problem, L).K, posinf=0.0, neginf=0.0),
         cost=jnp.array(jnp.inf),
         sweeps=jnp.array(0),
         settled=jnp.array(False),
@@ -222,6 +279,32 @@ def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _
         costs=jnp.full(max_sweeps, jnp.nan),
     )
     return lax.while_loop(not_settled, sweep, start)
+
+
+def _change(dL: Gains, dK: FilterGains, L: Gains, forward: Forward) -> Float[Array, ""]:
+    """How much a change of the gains would be noticed: the root mean square change of each
+    control, over that control's largest, and of each estimate by one innovation, over the
+    largest of its state. So units do not matter, nor gains on what is always zero."""
+
+    def mean_square(gains: Array, of: Array) -> Array:
+        return jnp.einsum("tij,tjk,tik->ti", gains, of, gains)
+
+    def over_largest(squares: Array, of: Array) -> Array:
+        largest = of.max(axis=0)
+        return jnp.where(largest > 0, squares / jnp.where(largest > 0, largest, 1.0), 0.0).max()
+
+    controls = over_largest(mean_square(dL, forward.estimates), mean_square(L, forward.estimates))
+    estimates = over_largest(mean_square(dK, forward.innovations), forward.states)
+    return jnp.sqrt(jnp.maximum(controls, estimates))
+
+
+def _makes_sense(problem: Problem) -> Bool[Array, ""]:
+    """Whether costs and spreads are what they must be. Checked when a problem is made, but for
+    the values that were not known then."""
+    p = problem
+    spreads = jnp.stack([p.initial_belief_cov, p.initial_state_cov])
+    semidefinite = jnp.concatenate([definiteness(p.Q), definiteness(spreads)])
+    return (semidefinite >= -EIGENVALUE_ROUNDING).all() & (definiteness(p.R) > 0).all()
 
 
 @jax.custom_jvp
@@ -238,7 +321,7 @@ def _implicit_derivative(primals: Any, tangents: Any) -> Any:
     L = _differentiable(problem, L, converged)
 
     def sweep(problem: Problem, L: Gains) -> Gains:
-        return backward_pass(problem, forward_pass(problem, L)[0])
+        return backward_pass(problem, forward_pass(problem, L).K)
 
     _, direct = jax.jvp(lambda p: sweep(p, L), (problem,), (problem_dot,))
     _, through_L = jax.linearize(lambda gains: sweep(problem, gains), L)
@@ -249,11 +332,12 @@ def _implicit_derivative(primals: Any, tangents: Any) -> Any:
 
 
 def _richardson(matvec: Any, b: Array) -> Array:
-    """x with matvec(x) = b. Converges as the sweeps do, for it is their linearisation."""
+    """x with matvec(x) = b. Converges as fast as the sweeps did, for it is their linearisation;
+    the bound on its steps is there only so that it ends."""
 
     def not_done(carry: Any) -> Any:
         _, residual, i = carry
-        return (jnp.linalg.norm(residual) > 1e-13 * jnp.linalg.norm(b)) & (i < 1000)
+        return (jnp.linalg.norm(residual) > 1e-13 * jnp.linalg.norm(b)) & (i < 100_000)
 
     def improve(carry: Any) -> Any:
         x, residual, i = carry

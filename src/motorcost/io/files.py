@@ -16,15 +16,22 @@ def check_writable(path: Path) -> Path:
         raise InputError(f"cannot write {path}: the folder {folder} does not exist")
     if path.is_dir():
         raise InputError(f"cannot write {path}: it is a folder")
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"cannot write {path}: the folder {folder} is read-only")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise InputError(f"cannot write {path}: no permission")
     return path
 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A path to write to, which takes the place of `path` once the block ends without error."""
+    """A path to write to, which takes the place of `path` once the block ends without error.
+
+    A link is followed. What is no ordinary file (a pipe, a device) is written to as it is.
+    """
     check_writable(path)
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        yield path
+        return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
     os.close(handle)
     draft = Path(name)

@@ -28,6 +28,10 @@ def declare(**parameters: Parameter) -> Callable[[F], F]:
     """Decorate a task with its parameters, by name."""
 
     def attach(task: F) -> F:
+        takes = inspect.signature(task).parameters
+        for name in parameters:
+            if name not in takes or takes[name].default is inspect.Parameter.empty:
+                raise InputError(f"the task {task.__name__} takes no {name} with a default")
         task.parameters = parameters  # type: ignore[attr-defined]
         return task
 

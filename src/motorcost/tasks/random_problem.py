@@ -12,7 +12,7 @@ from motorcost.tasks.declare import Parameter, Task, declare
 
 
 def random_problem(
-    key: Key[Array, ""],
+    key: Any,
     *,
     senses: int = 4,
     control_noises: int = 1,
@@ -37,6 +37,7 @@ def random_problem(
     checks.nonnegative(
         additive_noise=additive_noise, internal_noise=internal_noise, start_spread=start_spread
     )
+    checks.random_key(key)
     k = checks.whole("senses", senses, 1, "the number of senses")
     c = checks.whole("control_noises", control_noises, 0, "control-dependent noise terms")
     d = checks.whole("state_noises", state_noises, 0, "state-dependent noise terms")

@@ -17,6 +17,8 @@ from motorcost.tasks.declare import Parameter, declare
     target=Parameter("where the target is", "m", "condition"),
     steps=Parameter("number of states in a trial, T", "", "condition"),
     dt=Parameter("seconds in a step", "s", "condition"),
+    sensory_noise=Parameter("SD of the senses, in units of 0.02 m, 0.2 m/s and 1 N", "", "noise"),
+    tau=Parameter("time constant of the muscle, which filters the control twice", "s", "body"),
 )
 def reaching(
     effort: Any = 1e-5,
@@ -26,22 +28,26 @@ def reaching(
     target: Any = 0.1,
     steps: int = 30,
     dt: Any = 0.01,
+    sensory_noise: Any = 0.5,
+    tau: Any = 0.04,
 ) -> Problem:
     """Reach from 0 to a target and stop there, at the end of a fixed time.
 
     A hand of 1 kg moves along a line, driven by a muscle-like second-order low-pass filter
-    (twice 40 ms) of the neural control. The larger the control, the noisier it is. The agent
-    feels position, velocity and force, each with noise (SD 0.01 m, 0.1 m/s, 0.5 N). The cost is
+    (twice `tau`) of the neural control. The larger the control, the noisier it is. The agent
+    feels position, velocity and force, each with noise (SD 0.01 m, 0.1 m/s, 0.5 N at the
+    default `sensory_noise`). The cost is
 
         (position - target)² + (velocity_weight v)² + (force_weight f)²
 
     at the last step, plus effort / (T-1) times the squared control at each. The trial starts
     at rest at 0, which the agent knows.
     """
-    checks.nonnegative(velocity=velocity, force=force, motor_noise=motor_noise)
-    checks.positive(effort=effort, dt=dt)
+    checks.nonnegative(
+        velocity=velocity, force=force, motor_noise=motor_noise, sensory_noise=sensory_noise
+    )
+    checks.positive(effort=effort, dt=dt, tau=tau)
     T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
-    tau = 0.04
     a = dt / tau
     A = jnp.array(
         [
@@ -60,7 +66,7 @@ def reaching(
         B=B,
         C=[motor_noise * B],
         H=jnp.eye(3, 5),
-        W=jnp.diag(0.5 * jnp.array([0.02, 0.2, 1.0])),
+        W=sensory_noise * jnp.diag(jnp.array([0.02, 0.2, 1.0])),
         Q=jnp.zeros((T, 5, 5)).at[-1].set(at_end.T @ at_end),
         R=jnp.array([[effort / (T - 1)]]),
         initial_belief=jnp.array([0, 0, 0, 0, target], dtype=float),

@@ -1,0 +1,193 @@
+"""From what a user hands in to groups of trials that the filter can work on.
+
+Trials of one horizon and one condition share a problem, a policy and a run of the filter.
+Conditions that are real numbers (targets, loads) run together, so that a new one does not
+compile anew.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from motorcost import checks
+from motorcost.errors import InputError
+from motorcost.observer import Observer, observe
+from motorcost.problem import Problem
+from motorcost.solver import Policy
+from motorcost.trials import Trials
+
+ProblemOrTask = Problem | Callable[..., Problem]
+ObserverOrMaker = Observer | Callable[[Problem], Observer] | None
+
+
+class Group(eqx.Module):
+    """Trials of one horizon, arranged by condition: every array's first axis is the condition."""
+
+    problem: Problem
+    policy: Policy | None
+    observer: Observer
+    samples: Float[Array, "conditions n T o"]
+    starts: Float[Array, "conditions n states"] | None
+
+    def map(self, run: Callable[..., Any]) -> Any:
+        """What `run(problem, policy, observer, samples, starts)` gives for each condition."""
+        parts = (self.problem, self.policy, self.observer, self.samples, self.starts)
+        if self.samples.shape[0] > 1:
+            return jax.vmap(run)(*parts)
+        alone = run(*jax.tree.map(lambda leaf: leaf[0], parts))
+        return jax.tree.map(lambda leaf: leaf[None], alone)
+
+
+def as_trials(problem: ProblemOrTask, observed: Any) -> Trials:
+    """`observed` as Trials, finite but for what is missing."""
+    if isinstance(observed, Trials):
+        trials = observed
+    elif not isinstance(problem, Problem):
+        raise InputError("a function needs Trials, which know their lengths and conditions")
+    else:
+        array = observed if not checks.known(observed) else np.asarray(observed, float)
+        if array.ndim != 3:
+            raise InputError(
+                f"observed must have axes (trial, time, channel), got shape {array.shape}"
+                + (". For a single trial write observed[None]" if array.ndim == 2 else "")
+            )
+        trials = Trials(jnp.asarray(array), jnp.arange(array.shape[1]) * problem.dt)
+    if checks.known(trials.observed):
+        array = np.asarray(trials.observed)
+        if np.isinf(array).any():
+            trial, step, channel = (int(i) for i in np.argwhere(np.isinf(array))[0])
+            raise InputError(
+                f"observed must be finite, or NaN where a sample is missing: got "
+                f"{array[trial, step, channel]} in trial {trial}, step {step}, "
+                f"{trials.channel_names[channel]}"
+            )
+        if np.isnan(array).all():
+            raise InputError("all samples are missing: observed is NaN throughout")
+    return trials
+
+
+def groups(
+    problem: ProblemOrTask, trials: Trials, policy: Policy | None, observer: ObserverOrMaker
+) -> Iterator[tuple[Group, np.ndarray]]:
+    """Groups of trials, and where each of their trials stands in the whole set: an index of
+    shape (condition, n), -1 for the places that only fill up a condition."""
+    if isinstance(problem, Problem):
+        _require_alike(trials)
+        yield _group(problem, trials, policy, observer, np.arange(len(trials)))
+        return
+    if policy is not None:
+        raise InputError("a policy belongs to one problem: give that problem, not a function")
+    if isinstance(observer, Observer):
+        raise InputError(
+            "an observer belongs to one problem: for a function give a function, as in "
+            "observer=lambda problem: mc.observe(problem, ['position'], noise=1e-3)"
+        )
+    for length in np.unique(trials.lengths).tolist():
+        members: dict[tuple[Any, ...], list[int]] = {}
+        for trial in np.flatnonzero(trials.lengths == length).tolist():
+            row = tuple(values[trial].item() for values in trials.conditions.values())
+            members.setdefault(row, []).append(trial)
+        real = all(values.dtype.kind == "f" for values in trials.conditions.values())
+        if real and len(members) > 1:
+            yield from _batched(problem, trials, observer, length, members)
+            continue
+        for row, which in members.items():
+            condition = dict(zip(trials.conditions, row, strict=True))
+            one = problem(steps=length, **condition)
+            yield _group(one, trials, None, observer, np.array(which))
+
+
+def _group(
+    problem: Problem,
+    trials: Trials,
+    policy: Policy | None,
+    observer: ObserverOrMaker,
+    which: np.ndarray,
+) -> tuple[Group, np.ndarray]:
+    """The group of the trials `which`, which share this problem."""
+    seen = _observer(problem, observer)
+    length = int(trials.lengths[which[0]])
+    _check(problem, seen, trials, length)
+    parts = (problem, policy, seen, trials.observed[which, :length], _starts(trials, which))
+    return Group(*jax.tree.map(lambda leaf: leaf[None], parts)), which[None]
+
+
+def _batched(
+    task: Callable[..., Problem],
+    trials: Trials,
+    observer: ObserverOrMaker,
+    length: int,
+    members: dict[tuple[Any, ...], list[int]],
+) -> Iterator[tuple[Group, np.ndarray]]:
+    """Conditions with about as many trials (up to the next power of two) share a group."""
+    sizes: dict[int, list[tuple[Any, ...]]] = {}
+    for row, which in members.items():
+        sizes.setdefault((len(which) - 1).bit_length(), []).append(row)
+    for rows in sizes.values():
+        index = np.full((len(rows), max(len(members[row]) for row in rows)), -1)
+        for places, row in zip(index, rows, strict=True):
+            places[: len(members[row])] = members[row]
+        columns = dict(zip(trials.conditions, np.array(rows).T, strict=True))
+        problems = jax.vmap(lambda condition: task(steps=length, **condition))(columns)
+        observers = jax.vmap(lambda p: _observer(p, observer))(problems)
+        one, its_observer = jax.tree.map(lambda leaf: leaf[0], (problems, observers))
+        _check(one, its_observer, trials, length)
+        samples = jnp.where((index >= 0)[:, :, None, None], trials.observed[index], jnp.nan)
+        yield (
+            Group(problems, None, observers, samples[:, :, :length], _starts(trials, index)),
+            index,
+        )
+
+
+def _starts(trials: Trials, index: np.ndarray) -> Any:
+    return None if trials.starts is None else trials.starts[index]
+
+
+def _observer(problem: Problem, observer: ObserverOrMaker) -> Observer:
+    if observer is None:
+        return observe(problem)
+    return observer if isinstance(observer, Observer) else observer(problem)
+
+
+def _require_alike(trials: Trials) -> None:
+    lengths = np.unique(trials.lengths)
+    differ = [name for name, values in trials.conditions.items() if len(np.unique(values)) > 1]
+    if len(lengths) > 1 or differ:
+        what = "lengths" if len(lengths) > 1 else differ[0]
+        raise InputError(
+            f"the trials differ in their {what}, so they need several problems: give a function "
+            "of steps and conditions, as in functools.partial(mc.tasks.reaching, effort=1e-5)"
+        )
+
+
+def _check(problem: Problem, observer: Observer, trials: Trials, length: int) -> None:
+    T, o, n = observer.S.shape
+    if length != problem.steps or trials.observed.shape[1] < length:
+        raise InputError(
+            f"the trials have {min(length, trials.observed.shape[1])} steps, the problem has "
+            f"{problem.steps}"
+        )
+    if problem.steps != T or n != len(problem.state_names):
+        raise InputError(
+            f"the observer was made for {T} steps of {n} states, the problem has "
+            f"{problem.steps} of {len(problem.state_names)}"
+        )
+    if trials.observed.shape[2] != o:
+        raise InputError(
+            f"the trials have {trials.observed.shape[2]} channels, the observer records {o}: "
+            f"{', '.join(observer.channel_names)}"
+        )
+    if trials.starts is not None and trials.starts.shape[1] != n:
+        raise InputError(f"starts must give {n} states a trial, got {trials.starts.shape[1]}")
+    step = trials.times[1] - trials.times[0]
+    both_known = checks.known(step) and checks.known(problem.dt)
+    if both_known and not np.isclose(step, problem.dt, rtol=1e-6):
+        raise InputError(
+            f"the trials are on a grid of {float(step):g} s, the problem steps by "
+            f"{float(problem.dt):g} s"
+        )
