@@ -47,7 +47,7 @@ def test_demo_writes_a_report_and_its_trials(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "report.html" in out
     page = Page((tmp_path / "demo" / "report.html").read_text())
-    assert len(page.images) == 6
+    assert len(page.images) == 7
     assert all(image["alt"] for image in page.images)
     for name in ("reaching", "saccade", "tracking", "random problem", "unaware of own noise"):
         assert name in page.text

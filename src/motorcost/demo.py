@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 import motorcost as mc
 from motorcost.errors import InputError
 from motorcost.io import write_csv
-from motorcost.plots import plot_costs, plot_gains, plot_trials
+from motorcost.plots import plot_beliefs, plot_costs, plot_gains, plot_trials
 from motorcost.report import Picture, Section, Table, write_report
 
 _SEED = 0
@@ -91,7 +91,7 @@ def run(folder: Path, n_trials: int) -> None:
         write_csv(played[0].shown, folder / "trials.csv")
         write_report(
             folder / "report.html",
-            "motorcost: the forward problem",
+            "motorcost: a demonstration",
             "Agents that move as well as their noise allows. Each built-in task was solved for "
             f"its best policy, and the policy played in {n_trials:,} simulated trials.",
             list(_sections(played, believes_wrongly)),
@@ -141,6 +141,7 @@ def _sections(played: list[Played], believes_wrongly: Played) -> Iterator[Sectio
                 )
             ],
         )
+    yield _beliefs_section(played[0])
     reaching = played[0].policy
     yield Section(
         "How the reaching policy was found",
@@ -154,5 +155,28 @@ def _sections(played: list[Played], believes_wrongly: Played) -> Iterator[Sectio
             Picture(
                 plot_costs(reaching), "expected cost after each sweep, which falls and settles"
             ),
+        ],
+    )
+
+
+def _beliefs_section(reaching: Played) -> Section:
+    noise = 2e-3
+    problem, policy = reaching.problem, reaching.policy
+    observer = mc.observe(problem, ["position"], noise=noise)
+    trials = mc.simulate(
+        problem, policy, n_trials=20, key=jax.random.key(_SEED + 1), observer=observer
+    )
+    beliefs = mc.track_beliefs(problem, trials, policy=policy, observer=observer)
+    return Section(
+        "What did the agent believe?",
+        f"A camera that sees positions alone, with an error of {1e3 * noise:g} mm, recorded one of "
+        "these reaches. From its samples up to each moment follows what the agent believed about "
+        "its hand, velocity and force included, and how sure we can be of that.",
+        [
+            Picture(
+                plot_beliefs(beliefs, trials, problem),
+                "beliefs inferred from noisy positions, with the true beliefs mostly within the "
+                "bands of two standard deviations",
+            )
         ],
     )
