@@ -100,6 +100,14 @@ def test_full_observation_leaves_no_doubt_about_the_state():
     assert seen.tolist() == [False, False, False, True, False]
 
 
+def test_what_cannot_be_is_nan_inside_jit():
+    problem = mc.tasks.reaching(steps=8)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=3, key=KEY)
+    bent = trials.observed.at[1, 4, 0].add(0.1)
+    beliefs = jax.jit(lambda o: mc.track_beliefs(problem, o))(bent)
+    assert np.isnan(beliefs.mean).any(axis=(1, 2)).tolist() == [False, True, False]
+
+
 def test_shorter_trials_end_in_nan():
     sets = []
     for steps in (10, 15):

@@ -117,6 +117,31 @@ def test_the_rank_decision_is_not_a_regularisation(monkeypatch, factor):
     jax.clear_caches()
 
 
+def test_noise_is_never_taken_for_rounding():
+    """However small beside what varies over trials: in a world that runs away, and in recordings
+    whose noise is far below the movement, where each decade adds log(10) for every sample that
+    would be deterministic without it."""
+    one = [[1.0]]
+    runaway = mc.Problem(steps=70, A=[[1.5]], B=one, H=one, W=one, V=one, Q=one, R=one)
+    policy = mc.solve(runaway)
+    policy = eqx.tree_at(lambda p: p.L, policy, 0 * policy.L)
+    trials = mc.simulate(runaway, policy, n_trials=2, key=KEY)
+    x = np.asarray(trials.states[:, :, 0])
+    exact = -0.5 * ((x[:, 1:] - 1.5 * x[:, :-1]) ** 2 + np.log(2 * np.pi)).sum(axis=1)
+    each = mc.log_likelihood(runaway, trials, policy=policy, per_trial=True)
+    assert_allclose(each, exact, rtol=1e-9)
+
+    problem = mc.tasks.reaching()
+    policy = mc.solve(problem)
+    values = []
+    for noise in (1e-5, 1e-6, 1e-7):
+        observer = mc.observe(problem, noise=noise)
+        trials = mc.simulate(problem, policy, n_trials=5, key=KEY, observer=observer)
+        values.append(mc.log_likelihood(problem, trials, observer=observer, policy=policy))
+    deterministic = 5 * (30 * 5 - 28)  # all but the muscle from the third step on
+    assert_allclose(np.diff(values), deterministic * np.log(10), rtol=1e-3)
+
+
 def test_vanishing_noise_approaches_full_observation():
     problem = mc.tasks.saccade()
     trials = mc.simulate(problem, mc.solve(problem), n_trials=10, key=KEY)
@@ -202,7 +227,7 @@ def test_blocks_do_not_matter():
 def of_several_kinds():
     """Trials of 2 lengths and 3 targets, in a jumble, and each kind by itself."""
     sets = []
-    for i, (steps, target) in enumerate([(20, 0.1), (20, 0.15), (30, 0.1), (30, 0.15), (30, 0.08)]):
+    for i, (steps, target) in enumerate([(20, 0.1), (30, 0.1), (30, 0.15), (30, 0.08)]):
         problem = mc.tasks.reaching(steps=steps, target=target)
         trials = mc.simulate(problem, mc.solve(problem), n_trials=3 + i, key=jax.random.key(i))
         sets.append((problem, trials.with_conditions(target=target)))
@@ -283,6 +308,26 @@ def test_a_start_of_its_own():
         elsewhere = problem.replace(initial_belief=start)
         value = mc.log_likelihood(elsewhere, trials.observed[i : i + 1], policy=policy)
         assert_allclose(each[i], value, rtol=1e-12)
+
+
+def test_a_known_start_is_known_and_the_belief_is_around_it():
+    problem = make_problem(SHAPES[1], 0, plain=True)
+    policy = mc.solve(problem)
+    starts = np.random.default_rng(0).normal(size=(2, 3))
+    trials = mc.simulate(problem, policy, n_trials=2, key=KEY, initial_states=starts)
+    assert_allclose(trials.starts, starts)
+    # The same, told as a start of another problem: x_1 known to the experimenter, because the
+    # recording of it is exact and comes first.
+    each = mc.log_likelihood(problem, trials, per_trial=True)
+    beliefs = mc.track_beliefs(problem, trials)
+    assert_allclose(beliefs.predicted[:, 0], starts)
+    assert_allclose(beliefs.predicted_cov[:, 0], 0)
+    first_beliefs = np.broadcast_to(problem.initial_state_cov, (2, 3, 3))
+    assert_allclose(beliefs.cov[:, 0], first_beliefs, atol=1e-14)
+    unknown = problem.replace(
+        initial_belief_cov=problem.initial_state_cov, initial_state_cov=np.zeros((3, 3))
+    )
+    assert not np.allclose(each, mc.log_likelihood(unknown, trials.observed, per_trial=True))
 
 
 # --- scores, innovations, gradients ---
@@ -455,6 +500,35 @@ def test_a_hundred_calls_trace_at_most_twice():
     assert_allclose(batch, values, rtol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["integers", "masked", "numpy task"])
+def test_what_users_hand_in(kind):
+    problem = mc.tasks.reaching(steps=6)
+    observer = mc.observe(problem, ["position"], noise=0.1)
+    ones = np.ones((2, 6, 1))
+    expected = mc.log_likelihood(problem, ones, observer=observer)
+    if kind == "integers":
+        value = jax.jit(lambda o: mc.log_likelihood(problem, o, observer=observer))
+        assert_allclose(value(ones.astype(int)), expected, rtol=1e-12)
+    if kind == "masked":
+        hidden = np.ma.masked_greater(np.where(np.arange(6)[:, None] == 3, 999.0, ones), 10)
+        missing = np.where(np.arange(6)[:, None] == 3, np.nan, ones)
+        expected = mc.log_likelihood(problem, missing, observer=observer)
+        assert_allclose(mc.log_likelihood(problem, hidden, observer=observer), expected)
+        recorded = mc.Trials.recorded(hidden, dt=0.01)
+        assert_allclose(mc.log_likelihood(problem, recorded, observer=observer), expected)
+    if kind == "numpy task":
+
+        def task(steps, target):
+            return mc.tasks.reaching(steps=steps, target=float(target))
+
+        def see(problem):
+            return mc.observe(problem, ["position"], noise=0.1)
+
+        trials = mc.Trials.recorded(ones, dt=0.01, conditions={"target": [0.1, 0.3]})
+        each = mc.log_likelihood(task, trials, observer=see, per_trial=True)
+        assert_allclose(each[0], expected / 2, rtol=1e-12)
+
+
 # --- bad input ---
 
 
@@ -486,12 +560,39 @@ def test_bad_samples(samples, message):
         mc.log_likelihood(mc.tasks.reaching(), samples)
 
 
+@pytest.mark.usefixtures("as_users_call_it")
+def test_things_that_are_not_what_is_asked_for():
+    problem = mc.tasks.reaching(steps=6)
+    trials = mc.Trials.recorded(np.ones((2, 6, 5)), dt=0.01)
+    for options, message in (
+        ({"observer": "position"}, r"observer must be made by mc.observe"),
+        ({"policy": (0, 0)}, r"policy must be made by mc.solve\(problem\), got tuple"),
+    ):
+        with pytest.raises(mc.InputError, match=message):
+            mc.log_likelihood(problem, trials, **options)
+    with pytest.raises(mc.InputError, match="a Problem or a function that makes one"):
+        mc.log_likelihood({}, trials)
+    with pytest.raises(mc.InputError, match=r"see Trials\.recorded"):
+        mc.log_likelihood(problem, [[[1.0]], [[1.0], [2.0]]])
+    with pytest.raises(mc.InputError, match="there are no trials"):
+        mc.log_likelihood(problem, trials[:0])
+    with pytest.raises(mc.InputError, match=r"must take steps and the conditions .* 'load'"):
+        mc.log_likelihood(mc.tasks.reaching, trials.with_conditions(load="heavy"))
+    tiny = mc.observe(problem, noise=1e-160)
+    with pytest.raises(mc.InputError, match="beyond what can be computed"):
+        mc.log_likelihood(problem, np.ones((1, 6, 5)), observer=tiny)
+
+
 def test_parts_that_do_not_belong_together():
     problem, longer = mc.tasks.reaching(), mc.tasks.reaching(steps=40)
     _, together, _ = of_several_kinds()
     trials = mc.simulate(problem, mc.solve(problem), n_trials=2, key=KEY)
     with pytest.raises(mc.InputError, match="the observer was made for 40 steps"):
         mc.log_likelihood(problem, trials, observer=mc.observe(longer))
+    seen = mc.observe(problem, ["velocity", "position"], noise=0.1)
+    turned = mc.Trials(trials.observed[:, :, :2], trials.times, channels=["position", "velocity"])
+    with pytest.raises(mc.InputError, match="channels are position, velocity; the observer rec"):
+        mc.log_likelihood(problem, turned, observer=seen)
     with pytest.raises(mc.InputError, match="the trials differ in their lengths"):
         mc.log_likelihood(problem, together)
     with pytest.raises(mc.InputError, match="an observer belongs to one problem"):

@@ -97,6 +97,26 @@ def test_sets_that_do_not_join():
         mc.concatenate([simulated(), simulated().with_conditions(load=1.0)])
 
 
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"dt": 0.02}, "on a grid of 0.02 s, trials.0. of 0.01 s"),
+        ({"channels": {"x": "mm"}}, "other units"),
+        ({"starts": np.zeros((1, 2))}, "either all sets or none"),
+    ],
+)
+def test_sets_must_be_alike(other, message):
+    plain = {"samples": np.zeros((1, 4, 1)), "dt": 0.01, "channels": {"x": "m"}}
+    with pytest.raises(mc.InputError, match=message):
+        mc.concatenate([mc.Trials.recorded(**plain), mc.Trials.recorded(**(plain | other))])
+
+
+@pytest.mark.parametrize("name", ["steps", "dt"])
+def test_the_grid_is_no_condition(name):
+    with pytest.raises(mc.InputError, match=f"{name} cannot be a condition"):
+        simulated().with_conditions(**{name: 3})
+
+
 def test_recordings_have_no_costs():
     trials = mc.Trials.recorded(np.zeros((1, 4, 5)), dt=0.01)
     with pytest.raises(mc.InputError, match="needs its states and controls"):

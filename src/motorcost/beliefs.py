@@ -51,7 +51,8 @@ def track_beliefs(
     """What the agent believed at each time, and the state it was in, as far as samples tell.
 
     Given the samples up to that time, or with `smooth=True` all of the trial's samples. Takes
-    what `log_likelihood` takes.
+    what `log_likelihood` takes. Inside `jit` a trial that contradicts the model, or for which no
+    policy was found, is NaN.
     """
     trials = as_trials(problem, observed)
     N, T, _ = trials.observed.shape
@@ -87,7 +88,7 @@ def _beliefs(
     starts: Float[Array, "N n"] | None,
     smooth: bool,
 ) -> Any:
-    setting, converged = filter_setting(problem, policy, observer, samples)
+    setting, converged = filter_setting(problem, policy, observer, starts)
     mean_1 = first_means(setting, starts, samples.shape[0])
     before, after = run_filter(
         setting, jnp.moveaxis(samples, 0, -1), mean_1.T, keep=lambda before, after: (before, after)
@@ -110,7 +111,13 @@ def _beliefs(
         predicted_cov=jnp.einsum("toi,tijb,tpj->btop", S, predicted_cov[:, :n, :n], S) + setting.UU,
         innovations=trial_first(jnp.where(updates.varies, updates.innovation, jnp.nan)),
     )
-    return beliefs, converged, updates.contradicts.any(axis=(0, 1))
+    contradicts = updates.contradicts.any(axis=(0, 1))
+    possible = converged & ~contradicts
+
+    def if_possible(leaf: Array) -> Array:
+        return jnp.where(possible.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, jnp.nan)
+
+    return jax.tree.map(if_possible, beliefs), converged, contradicts
 
 
 def _smoothed(

@@ -31,6 +31,7 @@ class Update(eqx.Module):
 
     log_density: Float[Array, " trial"]
     contradicts: Bool[Array, "o trial"]
+    residual: Float[Array, "o trial"]  # sample minus what the channels before it say it is
     varies: Bool[Array, "o trial"]
     innovation: Float[Array, "o trial"]
     rows: Float[Array, "o z trial"]  # R S: what each whitened channel sees of z
@@ -41,14 +42,16 @@ def condition(
     S: Float[Array, "o n"],
     UU: Float[Array, "o o"],
     sample: Float[Array, "o trial"],
-    tolerance: Float[Array, " o"],
+    noise: Float[Array, " o"],
+    tolerance: Float[Array, "o trial"],
     mean: Mean,
     cov: Cov,
 ) -> tuple[Mean, Cov, Update]:
     """Mean and covariance of z given one more sample, and what the sample taught.
 
-    The last trial has no samples: its covariance is what z varies by over all trials, and tells
-    a small variance from what rounding leaves of a zero.
+    Does a channel vary, or is its variance what rounding leaves of a zero? It varies at least by
+    the `noise` that is new in it. Beyond that, the last trial tells, which has no samples: its
+    covariance is what z varies by over all trials.
     """
     o, n = S.shape
     present = ~jnp.isnan(sample)
@@ -58,12 +61,14 @@ def condition(
     rows = jnp.broadcast_to(jnp.pad(S, ((0, 0), (0, n)))[:, :, None], (o, *mean.shape))
     variance = jnp.einsum("kkb->kb", among)
     floor = RANK_TOLERANCE * jnp.maximum(variance, variance[:, -1:])
+    size = jnp.abs(S) @ jnp.abs(mean[:n])
     later = jnp.arange(o)
 
     def eliminate(k: Any, carry: Any) -> Any:
         mean, cov, residual, among, sees, rows, out = carry
-        pivot = among[k, k]
-        varies = present[k] & (pivot > floor[k])
+        pivot = jnp.maximum(among[k, k], noise[k])
+        varies = present[k] & ((noise[k] > 0) | (pivot > floor[k]))
+        impossible = jnp.abs(residual[k]) > tolerance[k] + CONTRADICTION * size[k]
         # The inner `where` keeps the derivative of the branch not taken finite.
         root = jnp.sqrt(jnp.where(varies, pivot, 1.0))
         scale = jnp.where(varies, 1.0 / root, 0.0)
@@ -74,8 +79,9 @@ def condition(
         out = Update(
             log_density=out.log_density + log_density,
             contradicts=out.contradicts.at[k].set(
-                present[k] & ~varies & (jnp.abs(residual[k]) > tolerance[k])
+                present[k] & ~varies & jnp.isfinite(pivot) & impossible
             ),
+            residual=out.residual.at[k].set(residual[k]),
             varies=out.varies.at[k].set(varies),
             innovation=out.innovation.at[k].set(e),
             rows=out.rows.at[k].set(row),
@@ -94,6 +100,7 @@ def condition(
     nothing = Update(
         log_density=jnp.zeros_like(mean[0]),
         contradicts=jnp.zeros_like(present),
+        residual=jnp.zeros_like(sample),
         varies=jnp.zeros_like(present),
         innovation=jnp.zeros_like(sample),
         rows=jnp.zeros_like(rows),
@@ -111,7 +118,12 @@ class Setting(eqx.Module):
     UU: Float[Array, "T o o"]
     mean_1: Float[Array, " z"]
     cov_1: Float[Array, "z z"]
-    tolerance: Float[Array, " o"]  # by which a sample may differ from what it must be
+    noise: Float[Array, "T o"]  # the least variance of each channel given those before it
+
+
+# A sample may differ from what must be by this fraction of its trial's largest: files hold fewer
+# digits than arithmetic.
+CONTRADICTION = 1e-6
 
 
 def run_filter(
@@ -128,10 +140,12 @@ def run_filter(
     samples = jnp.concatenate([samples, jnp.full_like(samples[:, :, :1], jnp.nan)], axis=-1)
     mean_1 = jnp.concatenate([mean_1, setting.mean_1[:, None]], axis=-1)
     cov_1 = jnp.broadcast_to(setting.cov_1[:, :, None], (*setting.cov_1.shape, mean_1.shape[1]))
+    largest = jnp.abs(jnp.where(jnp.isnan(samples), 0.0, samples)).max(axis=0)
+    tolerance = CONTRADICTION * lax.stop_gradient(largest)
 
     def given(sample: Any, before: tuple[Mean, Cov]) -> tuple[Mean, Cov, Update]:
-        S, UU, values = sample
-        return condition(S, UU, values, setting.tolerance, *before)
+        S, UU, noise, values = sample
+        return condition(S, UU, values, noise, tolerance, *before)
 
     def step(carry: Any, at: Any) -> Any:
         joint_step, sample = at
@@ -139,7 +153,7 @@ def run_filter(
         after = given(sample, before)
         return after[:2], keep(before, after)
 
-    seen = (setting.S, setting.UU, samples)
+    seen = (setting.S, setting.UU, setting.noise, samples)
     start = (mean_1, cov_1)
     first = given(jax.tree.map(lambda leaf: leaf[0], seen), start)
     later = jax.tree.map(lambda leaf: leaf[1:], seen)

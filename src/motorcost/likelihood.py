@@ -6,12 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Bool, Float
 
 from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.filter import Setting, run_filter
 from motorcost.joint import joint_start, joint_system
+from motorcost.linalg import semidefinite_cholesky
 from motorcost.observer import Observer
 from motorcost.problem import Problem
 from motorcost.recordings import Group, ObserverOrMaker, ProblemOrTask, as_trials, groups
@@ -21,10 +23,6 @@ from motorcost.trials import Trials
 # Trials that the filter works on at once: enough to fill the arithmetic, few enough to stay in
 # the cache. Memory does not grow with their number beyond this.
 BLOCK = 127
-
-# A sample may differ from what must be by this fraction of its channel's largest sample: files
-# hold fewer digits than arithmetic.
-CONTRADICTION = 1e-6
 
 
 def log_likelihood(
@@ -57,6 +55,12 @@ def log_likelihood(
         if checks.known(each):
             raise_if_failed(group, index, trials, converged, contradicts)
         filled = index >= 0
+        if checks.known(each) and not np.isfinite(each[filled]).all():
+            raise InputError(
+                "the likelihood is beyond what can be computed: samples or parameters are too "
+                "large, or the recording noise is too small beside them (below 1e-7 of a "
+                "channel's range; 0 is possible again)"
+            )
         values = values.at[index[filled]].set(each[filled])
     return values if per_trial else values.sum()
 
@@ -74,7 +78,7 @@ def _log_likelihoods(
     starts: Float[Array, "N n"] | None,
 ) -> tuple[Float[Array, " N"], Bool[Array, ""], Bool[Array, " N"]]:
     """Of each trial the log likelihood, and whether a sample contradicts the model."""
-    setting, converged = filter_setting(problem, policy, observer, samples)
+    setting, converged = filter_setting(problem, policy, observer, starts)
     N = samples.shape[0]
     size = min(N, BLOCK)
     blocks = -(-N // size)
@@ -98,11 +102,15 @@ def _log_likelihoods(
         # Derivatives run each block again rather than keep what every block went through.
         each, contradicts = lax.map(jax.checkpoint(run), parts)
     each, contradicts = each.reshape(-1)[:N], contradicts.reshape(-1)[:N]
-    return jnp.where(converged & ~contradicts, each, -jnp.inf), converged, contradicts
+    possible = converged & ~contradicts & jnp.isfinite(each)
+    return jnp.where(possible, each, -jnp.inf), converged, contradicts
 
 
 def filter_setting(
-    problem: Problem, policy: Policy | None, observer: Observer, samples: Float[Array, "N T o"]
+    problem: Problem,
+    policy: Policy | None,
+    observer: Observer,
+    starts: Float[Array, "N n"] | None,
 ) -> tuple[Setting, Bool[Array, ""]]:
     """What trials of one problem share in the filter, and whether a policy was found.
 
@@ -112,14 +120,19 @@ def filter_setting(
     policy = solve(problem) if policy is None else policy
     joint = joint_system(problem, policy)
     mean_1, cov_1 = joint_start(problem)
-    largest = jnp.abs(jnp.where(jnp.isnan(samples), 0.0, samples)).max(axis=(0, 1))
+    if starts is not None:  # x_1 is known, and xh_1 as far from it as x_1 would be from xh_1
+        cov_1 = block_diag(jnp.zeros_like(problem.initial_state_cov), problem.initial_state_cov)
+    S, n = observer.S, problem.A.shape[-1]
+    UU = observer.U @ jnp.swapaxes(observer.U, -1, -2)
+    process = S[1:] @ joint.GG[:, :n, :n] @ jnp.swapaxes(S[1:], -1, -2)
+    always = UU.at[1:].add(process)
     return Setting(
         joint=jax.tree.map(lambda leaf: jnp.where(policy.converged, leaf, 0.0), joint),
-        S=observer.S,
-        UU=observer.U @ jnp.swapaxes(observer.U, -1, -2),
+        S=S,
+        UU=UU,
         mean_1=mean_1,
         cov_1=cov_1,
-        tolerance=CONTRADICTION * lax.stop_gradient(largest),
+        noise=jnp.diagonal(jax.vmap(semidefinite_cholesky)(always), axis1=1, axis2=2) ** 2,
     ), policy.converged
 
 
@@ -150,15 +163,14 @@ def raise_if_failed(
         return
     condition, trial = (int(i) for i in np.argwhere(np.asarray(contradicts))[0])
     one = jax.tree.map(lambda leaf: leaf[condition], group)
-    setting, _ = filter_setting(one.problem, one.policy, one.observer, one.samples)
+    setting, _ = filter_setting(one.problem, one.policy, one.observer, one.starts)
     mean_1 = first_means(setting, one.starts, one.samples.shape[0])
     sample, mean_1 = one.samples[trial], mean_1[trial]
-    before, after = run_filter(
-        setting, sample[..., None], mean_1[:, None], keep=lambda before, after: (before, after)
+    update = run_filter(
+        setting, sample[..., None], mean_1[:, None], keep=lambda before, after: after[2]
     )
-    step, channel = (int(i) for i in np.argwhere(np.asarray(after[2].contradicts[..., 0]))[0])
-    n = len(one.problem.state_names)
-    must_be = one.observer.S[step, channel] @ before[0][step, :n, 0]
+    step, channel = (int(i) for i in np.argwhere(np.asarray(update.contradicts[..., 0]))[0])
+    must_be = sample[step, channel] - update.residual[step, channel, 0]
     raise InputError(
         f"trial {int(index[condition, trial])} contradicts the model at step {step}: "
         f"{one.observer.channel_names[channel]} is {float(sample[step, channel]):.9g} and must "

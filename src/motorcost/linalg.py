@@ -66,6 +66,7 @@ def semidefinite_cholesky(
         rest, L = carry
         pivot = rest[j, j]
         varies = pivot > floor[j]
+        # The inner `where` keeps the derivative of the branch not taken finite.
         root = jnp.sqrt(jnp.where(varies, pivot, 1.0))
         column = jnp.where(varies & (rows >= j), rest[:, j] / root, 0.0)
         return rest - jnp.outer(column, column), L.at[:, j].set(column)

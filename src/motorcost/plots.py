@@ -39,13 +39,19 @@ def plot_trials(
     for ax, name in zip(axes.flat, names, strict=False):
         i = trials.channel_names.index(checks.one_of("channel", name, trials.channel_names))
         samples = np.asarray(trials.observed[:, :, i])
-        low, high = np.nanquantile(samples, [0.025, 0.975], axis=0)
-        ax.fill_between(time, low, high, color=BLUE, alpha=0.2, linewidth=0, label="middle 95 %")
-        for line in ax.plot(time, samples[:single_trials].T, color=GREY, alpha=0.4, linewidth=0.6)[
-            :1
-        ]:
-            line.set_label("single trials")
-        ax.plot(time, np.nanmean(samples, axis=0), color=BLUE, linewidth=2, label="mean")
+        seen = ~np.isnan(samples)
+        some = seen.any(axis=0)  # a recording slower than the model has steps without samples
+        low, high = np.nanquantile(samples[:, some], [0.025, 0.975], axis=0)
+        ax.fill_between(
+            time[some], low, high, color=BLUE, alpha=0.2, linewidth=0, label="middle 95 %"
+        )
+        for k, (one, there) in enumerate(zip(samples, seen, strict=True)):
+            if k == single_trials:
+                break
+            label = "single trials" if k == 0 else None
+            ax.plot(time[there], one[there], color=GREY, alpha=0.4, linewidth=0.6, label=label)
+        mean = np.nanmean(samples[:, some], axis=0)
+        ax.plot(time[some], mean, color=BLUE, linewidth=2, label="mean")
         ax.set_title(_with_unit(name, trials.channel_units[i]), fontsize=10)
         _clean(ax)
     _finish_grid(figure, axes, len(names))

@@ -25,6 +25,10 @@ ProblemOrTask = Problem | Callable[..., Problem]
 ObserverOrMaker = Observer | Callable[[Problem], Observer] | None
 
 
+# Conditions that are worked on at once, so that memory does not grow with their number.
+CONDITIONS = 64
+
+
 class Group(eqx.Module):
     """Trials of one horizon, arranged by condition: every array's first axis is the condition."""
 
@@ -38,7 +42,7 @@ class Group(eqx.Module):
         """What `run(problem, policy, observer, samples, starts)` gives for each condition."""
         parts = (self.problem, self.policy, self.observer, self.samples, self.starts)
         if self.samples.shape[0] > 1:
-            return jax.vmap(run)(*parts)
+            return jax.lax.map(lambda each: run(*each), parts, batch_size=CONDITIONS)
         alone = run(*jax.tree.map(lambda leaf: leaf[0], parts))
         return jax.tree.map(lambda leaf: leaf[None], alone)
 
@@ -50,13 +54,25 @@ def as_trials(problem: ProblemOrTask, observed: Any) -> Trials:
     elif not isinstance(problem, Problem):
         raise InputError("a function needs Trials, which know their lengths and conditions")
     else:
-        array = observed if not checks.known(observed) else np.asarray(observed, float)
+        array = observed
+        if checks.known(observed):
+            try:
+                array = np.ma.filled(np.ma.asarray(observed, float), np.nan)
+            except (TypeError, ValueError):
+                raise InputError(
+                    "observed must be an array of numbers (trial, time, channel); for trials of "
+                    "different length see Trials.recorded"
+                ) from None
         if array.ndim != 3:
             raise InputError(
                 f"observed must have axes (trial, time, channel), got shape {array.shape}"
                 + (". For a single trial write observed[None]" if array.ndim == 2 else "")
             )
-        trials = Trials(jnp.asarray(array), jnp.arange(array.shape[1]) * problem.dt)
+        trials = Trials(jnp.asarray(array, float), jnp.arange(array.shape[1]) * problem.dt)
+    if not callable(problem) and not isinstance(problem, Problem):
+        raise InputError(f"a Problem or a function that makes one is needed, got {problem!r}")
+    if len(trials) == 0:
+        raise InputError("there are no trials")
     if checks.known(trials.observed):
         array = np.asarray(trials.observed)
         if np.isinf(array).any():
@@ -76,6 +92,12 @@ def groups(
 ) -> Iterator[tuple[Group, np.ndarray]]:
     """Groups of trials, and where each of their trials stands in the whole set: an index of
     shape (condition, n), -1 for the places that only fill up a condition."""
+    if not (observer is None or isinstance(observer, Observer) or callable(observer)):
+        raise InputError(
+            f"observer must be made by mc.observe(problem, [...], noise=...), got {observer!r}"
+        )
+    if not (policy is None or isinstance(policy, Policy)):
+        raise InputError(f"policy must be made by mc.solve(problem), got {type(policy).__name__}")
     if isinstance(problem, Problem):
         _require_alike(trials)
         yield _group(problem, trials, policy, observer, np.arange(len(trials)))
@@ -98,7 +120,7 @@ def groups(
             continue
         for row, which in members.items():
             condition = dict(zip(trials.conditions, row, strict=True))
-            one = problem(steps=length, **condition)
+            one = _made(problem, length, condition)
             yield _group(one, trials, None, observer, np.array(which))
 
 
@@ -124,17 +146,18 @@ def _batched(
     length: int,
     members: dict[tuple[Any, ...], list[int]],
 ) -> Iterator[tuple[Group, np.ndarray]]:
-    """Conditions with about as many trials (up to the next power of two) share a group."""
+    """All conditions in one group, filled up to the largest; if that would be mostly filling,
+    those with about as many trials (up to the next power of two) share one."""
+    counts = [len(which) for which in members.values()]
+    wasteful = max(counts) * len(counts) > 4 * sum(counts)
     sizes: dict[int, list[tuple[Any, ...]]] = {}
     for row, which in members.items():
-        sizes.setdefault((len(which) - 1).bit_length(), []).append(row)
+        sizes.setdefault((len(which) - 1).bit_length() if wasteful else 0, []).append(row)
     for rows in sizes.values():
         index = np.full((len(rows), max(len(members[row]) for row in rows)), -1)
         for places, row in zip(index, rows, strict=True):
             places[: len(members[row])] = members[row]
-        columns = dict(zip(trials.conditions, np.array(rows).T, strict=True))
-        problems = jax.vmap(lambda condition: task(steps=length, **condition))(columns)
-        observers = jax.vmap(lambda p: _observer(p, observer))(problems)
+        problems, observers = _stacked(task, length, list(trials.conditions), rows, observer)
         one, its_observer = jax.tree.map(lambda leaf: leaf[0], (problems, observers))
         _check(one, its_observer, trials, length)
         samples = jnp.where((index >= 0)[:, :, None, None], trials.observed[index], jnp.nan)
@@ -142,6 +165,37 @@ def _batched(
             Group(problems, None, observers, samples[:, :, :length], _starts(trials, index)),
             index,
         )
+
+
+def _made(task: Callable[..., Problem], length: int, condition: dict[str, Any]) -> Problem:
+    try:
+        return task(steps=length, **condition)
+    except TypeError as error:
+        if "argument" not in str(error):
+            raise
+        raise InputError(
+            f"the task must take steps and the conditions of the trials by name: {error}"
+        ) from None
+
+
+def _stacked(
+    task: Callable[..., Problem],
+    length: int,
+    names: list[str],
+    rows: list[tuple[Any, ...]],
+    observer: ObserverOrMaker,
+) -> tuple[Problem, Observer]:
+    """The problems and observers of several conditions, along a leading axis."""
+
+    def make(condition: dict[str, Any]) -> tuple[Problem, Observer]:
+        problem = _made(task, length, condition)
+        return problem, _observer(problem, observer)
+
+    try:
+        return jax.vmap(make)(dict(zip(names, np.array(rows).T, strict=True)))
+    except jax.errors.JAXTypeError:  # a task in plain NumPy takes one condition at a time
+        each = [make(dict(zip(names, row, strict=True))) for row in rows]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
 
 
 def _starts(trials: Trials, index: np.ndarray) -> Any:
@@ -181,6 +235,13 @@ def _check(problem: Problem, observer: Observer, trials: Trials, length: int) ->
         raise InputError(
             f"the trials have {trials.observed.shape[2]} channels, the observer records {o}: "
             f"{', '.join(observer.channel_names)}"
+        )
+    unnamed = checks.labels("channels", None, o, "channel")[0]
+    names = (trials.channel_names, observer.channel_names)
+    if names[0] != names[1] and unnamed not in names:
+        raise InputError(
+            f"the trials' channels are {', '.join(names[0])}; the observer records "
+            f"{', '.join(names[1])}: they must be the same, in the same order"
         )
     if trials.starts is not None and trials.starts.shape[1] != n:
         raise InputError(f"starts must give {n} states a trial, got {trials.starts.shape[1]}")

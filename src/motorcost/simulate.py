@@ -36,7 +36,8 @@ def simulate(
 
     `initial_states` and `initial_beliefs`, (states,) for all trials or (trials, states) for
     each, replace the draws from the problem's start. With the states alone given, the beliefs
-    are drawn around them, as far off as the problem's start says they are.
+    are drawn around them, as far off as the problem's start says they are. The trials remember
+    given states as their `starts`.
     """
     n = len(problem.state_names)
     checks.whole("n_trials", n_trials, 1, "the number of trials")
@@ -118,6 +119,7 @@ def _simulate(
     return Trials(
         observed=observed,
         times=p.times,
+        starts=initial_states,
         states=states,
         beliefs=beliefs,
         controls=controls,

@@ -27,7 +27,11 @@ class PerTrial:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, PerTrial) and bool(np.array_equal(self.values, other.values))
+        return (
+            isinstance(other, PerTrial)
+            and self.values.dtype == other.values.dtype
+            and np.array_equal(self.values, other.values)
+        )
 
 
 class Trials(eqx.Module):
@@ -71,11 +75,18 @@ class Trials(eqx.Module):
         lengths: Any = None,
         conditions: Mapping[str, Any] | None = None,
     ) -> None:
+        checks.require_float64()
         N, T, o = observed.shape
-        self.observed, self.times, self.starts = observed, times, starts
+        self.observed, self.times, self.starts = jnp.asarray(observed, float), times, starts
+        if starts is not None and checks.known(starts) and not np.isfinite(starts).all():
+            raise InputError("starts must be finite")
         self.states, self.beliefs, self.controls, self.senses = states, beliefs, controls, senses
         self.channel_names, self.channel_units = checks.labels("channels", channels, o, "channel")
         self._lengths = PerTrial(np.full(N, T) if lengths is None else lengths)
+        if self.lengths.shape != (N,) or (
+            N and not 2 <= self.lengths.min() <= self.lengths.max() <= T
+        ):
+            raise InputError(f"lengths must be {N} whole numbers from 2 to {T}, one a trial")
         self._conditions = tuple(
             (name, _condition(name, values, N)) for name, values in (conditions or {}).items()
         )
@@ -100,7 +111,8 @@ class Trials(eqx.Module):
           first is the trial's first step. Left out, a sample is a model step. A recording may be
           slower than the model: the steps between its samples are not observed.
         - `lengths`: the horizon of each trial, in model steps; up to its last sample if left out.
-        - `starts`: (trial, state), where the first state of a trial is known from elsewhere.
+        - `starts`: (trial, state), where the first state of a trial is known from elsewhere; the
+          agent's first estimate is then around it.
         - `conditions`: by name, a value for each trial.
         """
         checks.positive(dt=dt)
@@ -116,7 +128,12 @@ class Trials(eqx.Module):
                 )
         steps = [_grid(i, len(one), times, len(arrays), dt) for i, one in enumerate(arrays)]
         ends = [int(step[-1]) + 1 for step in steps]
-        horizons = ends if lengths is None else [int(length) for length in lengths]
+        horizons = ends
+        if lengths is not None:
+            horizons = [
+                checks.whole(f"lengths[{i}]", length, 2, "model steps")
+                for i, length in enumerate(np.atleast_1d(lengths).tolist())
+            ]
         if len(horizons) != len(arrays):
             raise InputError(f"lengths must be {len(arrays)}, one a trial, got {len(horizons)}")
         for i, (end, horizon) in enumerate(zip(ends, horizons, strict=True)):
@@ -216,6 +233,15 @@ def concatenate(trials: Sequence[Trials]) -> Trials:
                 f"trials[{i}] has the conditions {sorted(other.conditions)}, trials[0] has "
                 f"{sorted(first.conditions)}"
             )
+        both = zip(other.channel_units, first.channel_units, strict=True)
+        if any(one and two and one != two for one, two in both):
+            raise InputError(f"trials[{i}] and trials[0] have channels in other units")
+        if not np.isclose(_step(other), _step(first), rtol=1e-6):
+            raise InputError(
+                f"trials[{i}] is on a grid of {_step(other):g} s, trials[0] of {_step(first):g} s"
+            )
+        if (other.starts is None) != (first.starts is None):
+            raise InputError("either all sets or none must have starts")
     longest = max(trials, key=lambda t: t.observed.shape[1])
     T = longest.observed.shape[1]
     steps = {"observed": T, "states": T, "beliefs": T, "controls": T - 1, "senses": T - 1}
@@ -243,18 +269,27 @@ def concatenate(trials: Sequence[Trials]) -> Trials:
     )
 
 
+def _step(trials: Trials) -> float:
+    return float(trials.times[1] - trials.times[0])
+
+
 def _condition(name: str, values: Any, n_trials: int) -> PerTrial:
     if np.shape(values) not in ((), (n_trials,)):
         raise InputError(
             f"the condition {name!r} must be one value or one for each of {n_trials} trials, "
             f"got shape {np.shape(values)}"
         )
-    return PerTrial(np.broadcast_to(np.asarray(values), (n_trials,)))
+    array = np.asarray(values)
+    if name in ("steps", "dt"):
+        raise InputError(f"{name} cannot be a condition: the trials' lengths and grid tell it")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InputError(f"the condition {name!r} must be finite")
+    return PerTrial(np.broadcast_to(array, (n_trials,)))
 
 
 def _samples(name: str, value: Any) -> np.ndarray:
     try:
-        array = np.asarray(value, float)
+        array: np.ndarray = np.ma.filled(np.ma.asarray(value, float), np.nan)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be numbers, NaN where a sample is missing") from error
     if array.ndim != 2 or 0 in array.shape:
@@ -269,6 +304,8 @@ def _grid(trial: int, count: int, times: Any, n_trials: int, dt: float) -> np.nd
     """The model step of each of a trial's samples."""
     if times is None:
         return np.arange(count)
+    if not hasattr(times, "__len__"):
+        raise InputError(f"times must be the time of each sample, in seconds, got {times!r}")
     per_trial = len(times) == n_trials and np.ndim(times[0]) == 1
     time = np.asarray(times[trial] if per_trial else times, float)
     if time.shape != (count,):
