@@ -10,7 +10,8 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_runs(page):
+def test_code_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # where the pictures go that the examples save
     names: dict = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         exec(compile(block, page.name, "exec"), names)
