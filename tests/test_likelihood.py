@@ -578,9 +578,8 @@ def test_things_that_are_not_what_is_asked_for():
         mc.log_likelihood(problem, trials[:0])
     with pytest.raises(mc.InputError, match=r"must take steps and the conditions .* 'load'"):
         mc.log_likelihood(mc.tasks.reaching, trials.with_conditions(load="heavy"))
-    tiny = mc.observe(problem, noise=1e-160)
     with pytest.raises(mc.InputError, match="beyond what can be computed"):
-        mc.log_likelihood(problem, np.ones((1, 6, 5)), observer=tiny)
+        mc.log_likelihood(problem, np.full((1, 6, 5), 1e200), observer=mc.observe(problem, noise=1))
 
 
 def test_parts_that_do_not_belong_together():
