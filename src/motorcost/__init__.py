@@ -8,32 +8,45 @@ from motorcost import tasks
 from motorcost.beliefs import Beliefs, track_beliefs
 from motorcost.delay import delay
 from motorcost.errors import ConvergenceError, InputError, PrecisionError
+from motorcost.fit import Fit, fit
 from motorcost.likelihood import log_likelihood
 from motorcost.moments import Moments, expected_cost, moments
-from motorcost.observer import Observer, observe
+from motorcost.movements import Movements, concatenate_movements
+from motorcost.observer import Observer, Recording, observe
+from motorcost.parameters import LogNormal, LogUniform, Normal, Uniform
 from motorcost.problem import Problem
 from motorcost.simulate import simulate
 from motorcost.solver import Policy, solve
 from motorcost.trials import Trials, concatenate
 
 if TYPE_CHECKING:
-    from motorcost import io, plots
+    from motorcost import datasets, io, plots
 
 __version__ = version("motorcost")
 
 __all__ = [
     "Beliefs",
     "ConvergenceError",
+    "Fit",
     "InputError",
+    "LogNormal",
+    "LogUniform",
     "Moments",
+    "Movements",
+    "Normal",
     "Observer",
     "Policy",
     "PrecisionError",
     "Problem",
+    "Recording",
     "Trials",
+    "Uniform",
     "concatenate",
+    "concatenate_movements",
+    "datasets",
     "delay",
     "expected_cost",
+    "fit",
     "io",
     "log_likelihood",
     "moments",
@@ -48,6 +61,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Loaded when first used: matplotlib and pandas are slow to import.
-    if name in ("io", "plots"):
+    if name in ("datasets", "io", "plots"):
         return import_module(f"motorcost.{name}")
     raise AttributeError(f"module 'motorcost' has no attribute {name!r}")

@@ -64,7 +64,10 @@ def track_beliefs(
         if whole is None:
             whole = jax.tree.map(lambda leaf: jnp.full((N, T, *leaf.shape[3:]), jnp.nan), beliefs)
         whole = jax.tree.map(partial(_placed, index), whole, beliefs)
-    return whole
+    within = np.arange(T) < trials.lengths[:, None]
+    return jax.tree.map(
+        lambda leaf: jnp.where(within.reshape(N, T, *[1] * (leaf.ndim - 2)), leaf, jnp.nan), whole
+    )
 
 
 def _placed(

@@ -1,9 +1,13 @@
 """What the experimenter records: o = S x + U th."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -40,6 +44,15 @@ class Observer(eqx.Module):
         self.U = checks.matrix("U", U, (o, None), "channels, noises", T, "T")
         names, units = checks.labels("channels", channels, o, "channel")
         self.channel_names, self.channel_units = names, units
+
+    def padded(self, steps: int) -> Observer:
+        """The same observer for a problem that was padded to `steps`."""
+
+        def longer(value: Array) -> Array:
+            more = jnp.broadcast_to(value[-1], (steps - value.shape[0], *value.shape[1:]))
+            return jnp.concatenate([value, more])
+
+        return eqx.tree_at(lambda o: (o.S, o.U), self, (longer(self.S), longer(self.U)))
 
 
 def observe(
@@ -80,3 +93,49 @@ def observe(
         U=jnp.diag(jnp.broadcast_to(sd, (len(names),))),
         channels={name: problem.state_units[row] for name, row in zip(names, rows, strict=True)},
     )
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What is recorded in every trial, whatever its problem: a function from a problem to its
+    observer, as `fit` needs it.
+
+    `states` are names of the problem's states, `noise` the SD of the recording noise in their
+    units: one for all, one a channel, or by name. It may be inferred: `recording_noise` for all
+    channels together, or `recording_noise_position` for one.
+    """
+
+    states: tuple[str, ...]
+    noise: Any = 0.0
+
+    def __init__(self, states: Sequence[str], noise: Any = 0.0) -> None:
+        if isinstance(states, str):
+            raise InputError(f"states must be a list of names: Recording([{states!r}])")
+        object.__setattr__(self, "states", tuple(states))
+        if isinstance(noise, Mapping):
+            for name in noise:
+                checks.one_of("recorded state", name, self.states)
+            noise = [noise.get(name, 0.0) for name in self.states]
+        known = all(checks.known(each) for each in jax.tree.leaves(noise))
+        if known:
+            checks.nonnegative(noise=noise)
+            noise = checks.numbers("noise", noise).tolist()
+        object.__setattr__(self, "noise", tuple(noise) if isinstance(noise, list) else noise)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """What can be inferred of it, by name."""
+        return ("recording_noise", *(f"recording_noise_{name}" for name in self.states))
+
+    def with_noises(self, values: Mapping[str, Any]) -> Recording:
+        """The same with other noises, by the names of `parameters`."""
+        if "recording_noise" in values:
+            return Recording(self.states, values["recording_noise"])
+        now = self.noise if isinstance(self.noise, tuple) else (self.noise,) * len(self.states)
+        names = zip(self.parameters[1:], now, strict=True)
+        return Recording(self.states, [values.get(name, noise) for name, noise in names])
+
+    def __call__(self, problem: Problem) -> Observer:
+        """The observer of this problem."""
+        noise = list(self.noise) if isinstance(self.noise, tuple) else self.noise
+        return observe(problem, self.states, noise)

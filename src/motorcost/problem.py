@@ -190,6 +190,26 @@ class Problem(eqx.Module):
             self._require_size(name, getattr(believed, name).shape)
         return eqx.tree_at(lambda p: p.believed, self, believed, is_leaf=lambda leaf: leaf is None)
 
+    def padded(self, steps: int) -> Problem:
+        """The same problem followed by steps in which nothing moves, is sensed or costs anything,
+        up to `steps` in all. What the agent does until then is the same."""
+        more = steps - self.steps
+
+        def then(name: str, value: Any) -> Any:
+            last = getattr(self, name)
+            value = last[-1] if value is None else jnp.broadcast_to(value, last.shape[1:])
+            return jnp.concatenate([last, jnp.broadcast_to(value, (more, *value.shape))])
+
+        nothing = dict.fromkeys(("B", "C", "V", "H", "D", "E", "Q"), 0.0)
+        after: dict[str, Any] = {"A": jnp.eye(self.A.shape[-1]), "W": None, "R": None, **nothing}
+        changed = {name: then(name, value) for name, value in after.items()}
+        longer = eqx.tree_at(
+            lambda p: [getattr(p, name) for name in changed], self, list(changed.values())
+        )
+        return (
+            longer if self.believed is None else longer.with_believed(self.believed.padded(steps))
+        )
+
     def _require_size(self, name: str, shape: tuple[int, ...]) -> None:
         ours = getattr(self, name).shape
         if shape not in (ours, ours[1:]):

@@ -2,7 +2,8 @@
 
 Trials of one horizon and one condition share a problem, a policy and a run of the filter.
 Conditions that are real numbers (targets, loads) run together, so that a new one does not
-compile anew.
+compile anew, and so do trials of similar length: the problems of the shorter ones are padded
+with steps in which nothing happens.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,8 +22,12 @@ from motorcost.problem import Problem
 from motorcost.solver import Policy
 from motorcost.trials import Trials
 
-ProblemOrTask = Problem | Callable[..., Problem]
+# A function of steps and conditions, which may bring its own observer.
+ProblemMaker = Callable[..., Problem | tuple[Problem, Observer]]
+ProblemOrTask = Problem | ProblemMaker
 ObserverOrMaker = Observer | Callable[[Problem], Observer] | None
+
+Kind = tuple[int, tuple[Any, ...]]  # a length, and a value for each condition
 
 
 # Conditions that are worked on at once, so that memory does not grow with their number.
@@ -30,7 +35,7 @@ CONDITIONS = 64
 
 
 class Group(eqx.Module):
-    """Trials of one horizon, arranged by condition: every array's first axis is the condition."""
+    """Trials that run together, arranged by length and condition: the first axis of every array."""
 
     problem: Problem
     policy: Policy | None
@@ -109,19 +114,29 @@ def groups(
             "an observer belongs to one problem: for a function give a function, as in "
             "observer=lambda problem: mc.observe(problem, ['position'], noise=1e-3)"
         )
-    for length in np.unique(trials.lengths).tolist():
-        members: dict[tuple[Any, ...], list[int]] = {}
-        for trial in np.flatnonzero(trials.lengths == length).tolist():
-            row = tuple(values[trial].item() for values in trials.conditions.values())
-            members.setdefault(row, []).append(trial)
-        real = all(values.dtype.kind == "f" for values in trials.conditions.values())
-        if real and len(members) > 1:
-            yield from _batched(problem, trials, observer, length, members)
+    members: dict[Kind, list[int]] = {}
+    rows = zip(*(values.tolist() for values in trials.conditions.values()), strict=True)
+    for trial, length in enumerate(trials.lengths.tolist()):
+        members.setdefault((length, next(rows, ())), []).append(trial)
+    real = all(values.dtype.kind == "f" for values in trials.conditions.values())
+    for kinds in _alike_in_length(sorted(members)) if real else [[kind] for kind in members]:
+        if len(kinds) > 1:
+            yield from _batched(problem, trials, observer, {kind: members[kind] for kind in kinds})
             continue
-        for row, which in members.items():
-            condition = dict(zip(trials.conditions, row, strict=True))
-            one = _made(problem, length, condition)
-            yield _group(one, trials, None, observer, np.array(which))
+        (length, row), which = kinds[0], members[kinds[0]]
+        one, seen = _made(problem, length, dict(zip(trials.conditions, row, strict=True)), observer)
+        yield _group(one, trials, None, seen, np.array(which))
+
+
+def _alike_in_length(kinds: list[Kind]) -> list[list[Kind]]:
+    """`kinds`, which are sorted, in runs whose lengths are at most half as long again as the
+    first: each run compiles once, and little is spent on steps after a trial's end."""
+    runs: list[list[Kind]] = []
+    for kind in kinds:
+        if not runs or kind[0] > 1.5 * runs[-1][0][0]:
+            runs.append([])
+        runs[-1].append(kind)
+    return runs
 
 
 def _group(
@@ -140,24 +155,24 @@ def _group(
 
 
 def _batched(
-    task: Callable[..., Problem],
+    task: ProblemMaker,
     trials: Trials,
     observer: ObserverOrMaker,
-    length: int,
-    members: dict[tuple[Any, ...], list[int]],
+    members: dict[Kind, list[int]],
 ) -> Iterator[tuple[Group, np.ndarray]]:
-    """All conditions in one group, filled up to the largest; if that would be mostly filling,
-    those with about as many trials (up to the next power of two) share one."""
+    """All kinds in one group, filled up to the longest and the most trials; if that would be
+    mostly filling, those with about as many trials (up to the next power of two) share one."""
     counts = [len(which) for which in members.values()]
     wasteful = max(counts) * len(counts) > 4 * sum(counts)
-    sizes: dict[int, list[tuple[Any, ...]]] = {}
-    for row, which in members.items():
-        sizes.setdefault((len(which) - 1).bit_length() if wasteful else 0, []).append(row)
-    for rows in sizes.values():
-        index = np.full((len(rows), max(len(members[row]) for row in rows)), -1)
-        for places, row in zip(index, rows, strict=True):
-            places[: len(members[row])] = members[row]
-        problems, observers = _stacked(task, length, list(trials.conditions), rows, observer)
+    sizes: dict[int, list[Kind]] = {}
+    for kind, which in members.items():
+        sizes.setdefault((len(which) - 1).bit_length() if wasteful else 0, []).append(kind)
+    for kinds in sizes.values():
+        index = np.full((len(kinds), max(len(members[kind]) for kind in kinds)), -1)
+        for places, kind in zip(index, kinds, strict=True):
+            places[: len(members[kind])] = members[kind]
+        length = max(kind[0] for kind in kinds)
+        problems, observers = _stacked(task, list(trials.conditions), kinds, observer)
         one, its_observer = jax.tree.map(lambda leaf: leaf[0], (problems, observers))
         _check(one, its_observer, trials, length)
         samples = jnp.where((index >= 0)[:, :, None, None], trials.observed[index], jnp.nan)
@@ -167,35 +182,43 @@ def _batched(
         )
 
 
-def _made(task: Callable[..., Problem], length: int, condition: dict[str, Any]) -> Problem:
+def _made(
+    task: ProblemMaker, length: int, condition: dict[str, Any], observer: ObserverOrMaker
+) -> tuple[Problem, Observer]:
     try:
-        return task(steps=length, **condition)
+        made = task(steps=length, **condition)
     except TypeError as error:
         if "argument" not in str(error):
             raise
         raise InputError(
             f"the task must take steps and the conditions of the trials by name: {error}"
         ) from None
+    return made if isinstance(made, tuple) else (made, _observer(made, observer))
 
 
 def _stacked(
-    task: Callable[..., Problem],
-    length: int,
-    names: list[str],
-    rows: list[tuple[Any, ...]],
-    observer: ObserverOrMaker,
+    task: ProblemMaker, names: list[str], kinds: list[Kind], observer: ObserverOrMaker
 ) -> tuple[Problem, Observer]:
-    """The problems and observers of several conditions, along a leading axis."""
+    """The problems and observers of several kinds, along a leading axis."""
+    longest = max(length for length, _ in kinds)
 
-    def make(condition: dict[str, Any]) -> tuple[Problem, Observer]:
-        problem = _made(task, length, condition)
-        return problem, _observer(problem, observer)
+    def of_length(length: int) -> tuple[Problem, Observer]:
+        rows = [row for its_length, row in kinds if its_length == length]
 
-    try:
-        return jax.vmap(make)(dict(zip(names, np.array(rows).T, strict=True)))
-    except jax.errors.JAXTypeError:  # a task in plain NumPy takes one condition at a time
-        each = [make(dict(zip(names, row, strict=True))) for row in rows]
-        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+        def make(condition: dict[str, Any]) -> tuple[Problem, Observer]:
+            problem, seen = _made(task, length, condition, observer)
+            return problem.padded(longest), seen.padded(longest)
+
+        if not names:
+            return jax.tree.map(lambda leaf: leaf[None], make({}))
+        try:
+            return jax.vmap(make)(dict(zip(names, np.array(rows).T, strict=True)))
+        except jax.errors.JAXTypeError:  # a task in plain NumPy takes one condition at a time
+            each = [make(dict(zip(names, row, strict=True))) for row in rows]
+            return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+
+    each = [of_length(length) for length in sorted({length for length, _ in kinds})]
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *each)
 
 
 def _starts(trials: Trials, index: np.ndarray) -> Any:

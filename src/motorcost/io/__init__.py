@@ -1,6 +1,19 @@
 """Reading and writing behaviour."""
 
 from motorcost.io.files import check_writable, written_whole
+from motorcost.io.read import read
+from motorcost.io.tables import from_frame
 from motorcost.io.tidy import to_frame, write_csv
+from motorcost.io.write import write_mat, write_npz, write_parquet
 
-__all__ = ["check_writable", "to_frame", "write_csv", "written_whole"]
+__all__ = [
+    "check_writable",
+    "from_frame",
+    "read",
+    "to_frame",
+    "write_csv",
+    "write_mat",
+    "write_npz",
+    "write_parquet",
+    "written_whole",
+]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from motorcost.errors import InputError
+from motorcost.parameters import Support
 
 Task = Callable[..., Any]
 F = TypeVar("F", bound=Task)
@@ -17,11 +18,13 @@ class Parameter:
 
     `role` tells what may be asked of it: costs, noises and the body's constants can be
     inferred from behaviour; a condition (a target, a duration) is set by the experimenter.
+    `support` is where it can lie, for what can be inferred.
     """
 
     about: str
     unit: str = ""
     role: Literal["cost", "noise", "body", "condition"] = "cost"
+    support: Support | None = None
 
 
 def declare(**parameters: Parameter) -> Callable[[F], F]:
@@ -32,6 +35,11 @@ def declare(**parameters: Parameter) -> Callable[[F], F]:
         for name in parameters:
             if name not in takes or takes[name].default is inspect.Parameter.empty:
                 raise InputError(f"the task {task.__name__} takes no {name} with a default")
+            support, default = parameters[name].support, takes[name].default
+            if support is not None and default not in support:
+                raise InputError(
+                    f"the default of {name}, {default:g}, lies outside its support {support}"
+                )
         task.parameters = parameters  # type: ignore[attr-defined]
         return task
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from motorcost import checks
+from motorcost.parameters import LogUniform
 from motorcost.problem import Problem
 from motorcost.tasks.declare import Parameter, Task, declare
 
@@ -61,8 +62,12 @@ def random_problem(
     off_target = jnp.array([1.0, 0.0, 0.0, 0.0, -1.0])
 
     @declare(
-        effort_1=Parameter("cost of the first control, squared", "", "cost"),
-        effort_2=Parameter("cost of the second control, squared", "", "cost"),
+        effort_1=Parameter(
+            "cost of the first control, squared", "", "cost", LogUniform(1e-4, 100.0)
+        ),
+        effort_2=Parameter(
+            "cost of the second control, squared", "", "cost", LogUniform(1e-4, 100.0)
+        ),
         steps=Parameter("number of states in a trial, T", "", "condition"),
     )
     def task(effort_1: Any = 0.1, effort_2: Any = 0.1, steps: int = 50) -> Problem:

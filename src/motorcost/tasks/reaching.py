@@ -5,20 +5,40 @@ from typing import Any
 import jax.numpy as jnp
 
 from motorcost import checks
+from motorcost.parameters import LogUniform
 from motorcost.problem import Problem
 from motorcost.tasks.declare import Parameter, declare
 
 
 @declare(
-    effort=Parameter("cost of squared control, averaged over the movement", "m²/N²", "cost"),
-    velocity=Parameter("weight of the hand's velocity at the end", "s", "cost"),
-    force=Parameter("weight of the force at the end", "m/N", "cost"),
-    motor_noise=Parameter("SD of the control's noise, as a fraction of the control", "", "noise"),
+    effort=Parameter(
+        "cost of squared control, averaged over the movement",
+        "m²/N²",
+        "cost",
+        LogUniform(1e-8, 1e-2),
+    ),
+    velocity=Parameter(
+        "weight of the hand's velocity at the end", "s", "cost", LogUniform(1e-3, 10.0)
+    ),
+    force=Parameter("weight of the force at the end", "m/N", "cost", LogUniform(1e-4, 1.0)),
+    motor_noise=Parameter(
+        "SD of the control's noise, as a fraction of the control",
+        "",
+        "noise",
+        LogUniform(0.01, 3.0),
+    ),
     target=Parameter("where the target is", "m", "condition"),
     steps=Parameter("number of states in a trial, T", "", "condition"),
     dt=Parameter("seconds in a step", "s", "condition"),
-    sensory_noise=Parameter("SD of the senses, in units of 0.02 m, 0.2 m/s and 1 N", "", "noise"),
-    tau=Parameter("time constant of the muscle, which filters the control twice", "s", "body"),
+    sensory_noise=Parameter(
+        "SD of the senses, in units of 0.02 m, 0.2 m/s and 1 N", "", "noise", LogUniform(0.01, 10.0)
+    ),
+    tau=Parameter(
+        "time constant of the muscle, which filters the control twice",
+        "s",
+        "body",
+        LogUniform(0.01, 0.2),
+    ),
 )
 def reaching(
     effort: Any = 1e-5,

@@ -7,17 +7,29 @@ from jax.scipy.linalg import expm
 
 from motorcost import checks
 from motorcost.errors import InputError
+from motorcost.parameters import LogUniform
 from motorcost.problem import Problem
 from motorcost.tasks.declare import Parameter, declare
 
 
 @declare(
-    effort=Parameter("cost of squared control, averaged over the trial", "", "cost"),
-    motor_noise=Parameter("SD of the control's noise, as a fraction of the control", "", "noise"),
-    process_noise=Parameter("SD of noise of the control's size, always there", "deg", "noise"),
-    sensory_noise=Parameter("SD with which angle and velocity are sensed", "deg, deg/s", "noise"),
-    tau_slow=Parameter("slow time constant of the eye", "s", "body"),
-    tau_fast=Parameter("fast time constant of the eye", "s", "body"),
+    effort=Parameter(
+        "cost of squared control, averaged over the trial", "", "cost", LogUniform(1e-7, 10.0)
+    ),
+    motor_noise=Parameter(
+        "SD of the control's noise, as a fraction of the control",
+        "",
+        "noise",
+        LogUniform(1e-3, 3.0),
+    ),
+    process_noise=Parameter(
+        "SD of noise of the control's size, always there", "deg", "noise", LogUniform(1e-3, 10.0)
+    ),
+    sensory_noise=Parameter(
+        "SD with which angle and velocity are sensed", "deg, deg/s", "noise", LogUniform(1e-5, 10.0)
+    ),
+    tau_slow=Parameter("slow time constant of the eye", "s", "body", LogUniform(0.05, 1.0)),
+    tau_fast=Parameter("fast time constant of the eye", "s", "body", LogUniform(0.002, 0.04)),
     start=Parameter("angle to hold at first", "deg", "condition"),
     target=Parameter("angle to jump to", "deg", "condition"),
     steps=Parameter("number of states in a trial, T", "", "condition"),

@@ -5,17 +5,24 @@ from typing import Any
 import jax.numpy as jnp
 
 from motorcost import checks
+from motorcost.parameters import LogUniform
 from motorcost.problem import Problem
 from motorcost.tasks.declare import Parameter, declare
 
 
 @declare(
-    effort=Parameter("cost of squared force, against squared distance", "m²/N²", "cost"),
-    motor_noise=Parameter("SD of the force's noise, as a fraction of the force", "", "noise"),
-    sensory_noise=Parameter("SD with which hand and target are seen", "m", "noise"),
+    effort=Parameter(
+        "cost of squared force, against squared distance", "m²/N²", "cost", LogUniform(1e-7, 10.0)
+    ),
+    motor_noise=Parameter(
+        "SD of the force's noise, as a fraction of the force", "", "noise", LogUniform(1e-3, 3.0)
+    ),
+    sensory_noise=Parameter(
+        "SD with which hand and target are seen", "m", "noise", LogUniform(1e-5, 0.5)
+    ),
     wander=Parameter("how far the target strays in a second (SD)", "m/√s", "condition"),
-    mass=Parameter("mass of the hand", "kg", "body"),
-    damping=Parameter("force that resists each m/s", "N s/m", "body"),
+    mass=Parameter("mass of the hand", "kg", "body", LogUniform(0.05, 20.0)),
+    damping=Parameter("force that resists each m/s", "N s/m", "body", LogUniform(0.01, 100.0)),
     steps=Parameter("number of states in a trial, T", "", "condition"),
     dt=Parameter("seconds in a step", "s", "condition"),
 )

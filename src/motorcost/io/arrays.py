@@ -1,0 +1,124 @@
+"""Arrays by name, as NumPy and MATLAB files hold them, as one table."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from motorcost.errors import InputError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def read_npz(path: Path, max_bytes: int) -> dict[str, Any]:
+    """The arrays of an .npz file. Python objects are not loaded."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size <= max_bytes:
+            with np.load(path, allow_pickle=False) as stored:
+                return {name: stored[name] for name in stored.files}
+    except Exception as error:  # damaged files make zipfile and NumPy raise nearly anything
+        if "allow_pickle" in str(error):
+            raise InputError(
+                f"{path.name}: needs arrays of numbers or text, got Python objects, which are not "
+                "loaded"
+            ) from None
+        raise InputError(f"{path.name}: needs an .npz file, got one that is damaged") from None
+    raise InputError(f"{path.name}: unpacks to {size} bytes, more than max_bytes={max_bytes}")
+
+
+def to_table(
+    arrays: dict[str, Any], trial: list[str], time: str, source: str
+) -> tuple[DataFrame, dict[str, str], list[str]]:
+    """A table with a row for each sample, the units of its columns, and notes.
+
+    Either each array is a column, or `samples` has axes (trial, time, channel), and then
+    `channels` names the channels, `units` their units, `times` the times of all trials or of each
+    (trial, time), or `dt` the seconds between samples, and arrays with a value for each trial are
+    conditions.
+    """
+    import pandas as pd
+
+    plain = {name: np.atleast_1d(_text_or_numbers(it)) for name, it in arrays.items()}
+    if "samples" in plain:
+        columns, units, others = _stacked(plain, trial, time, source)
+    else:
+        keys = [name for name in (time, *trial) if name in plain] or list(plain)
+        if not keys:
+            raise InputError(f"{source}: needs arrays, got none")
+        size = plain[keys[0]].size
+        columns = {name: it.ravel() for name, it in plain.items() if it.shape == (size,)}
+        units, others = {}, [name for name in plain if name not in columns]
+    for name in (name for name in columns if columns[name].dtype.kind == "c"):
+        raise InputError(f"{source}: {name!r} needs real numbers, got complex ones")
+    frame = pd.DataFrame(columns)
+    return frame, units, [f"{name!r} left out: its shape is that of no column" for name in others]
+
+
+def _stacked(
+    arrays: dict[str, np.ndarray], trial: list[str], time: str, source: str
+) -> tuple[dict[str, np.ndarray], dict[str, str], list[str]]:
+    samples = arrays.pop("samples")
+    names = [str(name).strip() for name in arrays.pop("channels", np.array([]))]
+    units = [str(unit).strip() for unit in arrays.pop("units", np.array([]))]
+    if samples.dtype.kind not in "biuf":
+        raise InputError(f"{source}: 'samples' needs numbers, got {samples.dtype}")
+    # MATLAB drops axes of length 1, so the number of channels says which are left.
+    if samples.ndim == 2 and names:
+        samples = samples[:, :, None] if len(names) == 1 else samples[None]
+    elif samples.ndim == 1 and len(names) == 1:
+        samples = samples[None, :, None]
+    if samples.ndim != 3:
+        raise InputError(
+            f"{source}: 'samples' needs the axes (trial, time, channel), got {samples.shape}"
+        )
+    N, T, o = samples.shape
+    names = names or [f"channel_{i + 1}" for i in range(o)]
+    if len(names) != o or len(units) not in (0, o):
+        raise InputError(
+            f"{source}: needs a name (and a unit) for each of {o} channels, got {len(names)} "
+            f"(and {len(units)})"
+        )
+    columns = {trial[0]: np.repeat(np.arange(1, N + 1), T)}
+    if "times" in arrays or "dt" in arrays:
+        columns[time] = _times(arrays, N, T, source)
+    columns |= {name: samples[:, :, i].ravel() for i, name in enumerate(names)}
+    fixed = {
+        name: np.repeat(it, T)
+        for name, it in arrays.items()
+        if it.shape == (N,) and name not in columns
+    }
+    others = [name for name in arrays if name not in fixed and name not in trial]
+    return columns | fixed, dict(zip(names, units, strict=False)), others
+
+
+def _times(arrays: dict[str, np.ndarray], N: int, T: int, source: str) -> np.ndarray:
+    given = arrays.pop("times", None)
+    step = arrays.pop("dt", np.array([]))
+    if given is None:
+        given = np.arange(T) * step[0] if step.shape == (1,) and step.dtype.kind in "iuf" else step
+    if given.shape not in ((T,), (N, T)) or given.dtype.kind not in "iuf":
+        raise InputError(
+            f"{source}: 'times' needs numbers of shape (time,) = ({T},) or (trial, time) = "
+            f"({N}, {T}), got {given.shape}"
+        )
+    return np.broadcast_to(given, (N, T)).ravel()
+
+
+def _text_or_numbers(value: Any) -> np.ndarray:
+    """An array of numbers or of text, from what a file's reader returns."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return np.array(value, dtype=str)
+    try:
+        array = np.asarray(value)
+    except ValueError:  # a list of unlike things
+        array = np.array([], dtype=float).reshape(0, 0, 0, 0)
+    if array.dtype.kind == "S":
+        return np.char.decode(array, "latin-1")
+    # Neither numbers nor text: a shape that fits nothing, so that it is left out.
+    return array if array.dtype.kind in "biufcU" else np.zeros((0, 0, 0, 0))

@@ -1,0 +1,119 @@
+"""Columns of a table, and errors that say where in it something is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from motorcost import checks
+from motorcost.errors import InputError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Named = Mapping[str, str] | Sequence[str]
+
+
+class Columns:
+    """The columns of a table by name: numbers, or objects (text, None where a field is empty).
+
+    `rows` are what its rows are called: line numbers of a text file, else the frame's index.
+    """
+
+    def __init__(self, frame: DataFrame, source: str) -> None:
+        self.source = source
+        self.names = [str(name) for name in frame.columns]
+        self.rows = frame.index.to_numpy()
+        try:
+            checks.distinct("columns", self.names)
+        except InputError as error:
+            raise InputError(f"{source}: {error}") from None
+        if not len(frame):
+            raise InputError(f"{source}: needs rows of samples, got only a header")
+        self._values = {name: _plain(frame.iloc[:, i]) for i, name in enumerate(self.names)}
+
+    def known(self, name: str, hint: str = "") -> str:
+        """`name` itself if there is such a column; otherwise raise, and say which there are."""
+        try:
+            return checks.one_of("column", name, self.names)
+        except InputError as error:
+            some = ", ".join(self.names[:20]) + (", ..." if len(self.names) > 20 else "")
+            told = str(error) if "known: " in str(error) else f"{error} Columns: {some}"
+            raise InputError(f"{self.source}: {told}{hint}") from None
+
+    def named(self, given: Named) -> dict[str, str]:
+        """From the caller's name to the column's."""
+        pairs = dict(given) if isinstance(given, Mapping) else {name: name for name in given}
+        for column in pairs.values():
+            self.known(column)
+        return pairs
+
+    def wrong(self, position: int, name: str, need: str, got: Any) -> NoReturn:
+        """Raise, saying where, what is needed and what is there."""
+        where = f"{self.source}: row {self.rows[position]}, column {name!r}"
+        raise InputError(f"{where}: needs {need}, got {got}")
+
+    def values(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """A column as it is, numbers where all of it is, and which fields are empty."""
+        values = self._values[name]
+        if values.dtype.kind == "O" and not self.texts(name).size:
+            values = self.numbers(name)
+        if values.dtype.kind == "O":
+            return values, np.array([value is None for value in values])
+        return values, np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
+
+    def texts(self, name: str) -> np.ndarray:
+        """Where in a column there is something that is no number."""
+        values = self._values[name]
+        if values.dtype.kind != "O":
+            return np.array([], int)
+        return np.flatnonzero([_number(value) is None for value in values])
+
+    def mostly_numbers(self, name: str) -> bool:
+        """Whether a column was meant to be numbers, whatever else is in it."""
+        return 2 * self.texts(name).size < len(self.rows)
+
+    def numbers(self, name: str) -> np.ndarray:
+        """A column as finite numbers, NaN where a field is empty; otherwise raise."""
+        values = self._values[name]
+        if values.dtype.kind == "O":
+            bad = self.texts(name)
+            if bad.size:
+                got = str(values[bad[0]])
+                comma = " (numbers take a decimal point)" if re.match(r"^-?\d+,\d+$", got) else ""
+                self.wrong(int(bad[0]), name, "a number", repr(got[:40]) + comma)
+            values = np.array([_number(value) for value in values])
+        array = values.astype(float)
+        if np.isinf(array).any():
+            at = int(np.flatnonzero(np.isinf(array))[0])
+            self.wrong(at, name, "a finite number", array[at])
+        return array
+
+
+def _plain(series: Any) -> np.ndarray:
+    """A column of a frame as an array of numbers, or of objects with None for empty fields."""
+    values: np.ndarray
+    empty = series.isna().to_numpy()
+    if getattr(series.dtype, "kind", "O") in "biuf":
+        if not empty.any():
+            values = np.asarray(series.to_numpy())
+            return values if values.dtype.kind in "biuf" else values.astype(float)
+        return np.asarray(series.to_numpy(dtype=float, na_value=np.nan))
+    values = series.to_numpy(dtype=object, copy=True)
+    values[empty] = None
+    return values
+
+
+def _number(value: Any) -> float | None:
+    """A field as a number, NaN if it is empty, None if it is no number."""
+    if value is None:
+        return np.nan
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None

@@ -1,0 +1,105 @@
+"""Speeds, movements within a recording, and lines from start to goal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+def speed(samples: np.ndarray, times: np.ndarray, smooth: float = 0.0) -> np.ndarray:
+    """Speed at each sample (time, channel), by central differences on the samples' own times.
+
+    A missing sample has no speed (NaN) and is skipped by the differences of its neighbours.
+    `smooth` seconds: each speed is the mean of those around it, so many seconds in all.
+    """
+    result = np.full(len(samples), np.nan)
+    present = ~np.isnan(samples).any(axis=1)
+    if present.sum() < 2:
+        return result
+    t = times[present]
+    speeds = np.sqrt((np.gradient(samples[present], t, axis=0) ** 2).sum(axis=1))
+    if smooth > 0:
+        # Half a microsecond of slack, so that rounding of the times does not decide who counts.
+        reach = smooth / 2 + 5e-7
+        first, last = np.searchsorted(t, t - reach), np.searchsorted(t, t + reach, side="right")
+        sums = np.concatenate([[0.0], np.cumsum(speeds)])
+        speeds = (sums[last] - sums[first]) / (last - first)
+    result[present] = speeds
+    return result
+
+
+@dataclass(frozen=True)
+class Movement:
+    """The part of a recording in which something moved."""
+
+    window: slice
+    peak: float  # speed
+    moved: bool
+    open_ended: bool  # the recording starts or ends within the movement
+
+
+def movement(
+    samples: np.ndarray,
+    times: np.ndarray,
+    threshold: float | None,
+    fraction: float | None,
+    margin: float,
+    smooth: float,
+) -> Movement:
+    """The movement around the peak of speed: from and to the samples nearest to the peak that
+    are below `threshold` (or that fraction of the peak), `margin` seconds wider on both sides."""
+    speeds = speed(samples, times, smooth)
+    peak = float(np.nanmax(speeds, initial=0.0))
+    least = threshold if threshold is not None else (fraction or 0.0) * peak
+    if not peak > least:
+        return Movement(slice(0, 0), peak, moved=False, open_ended=False)
+    at = int(np.nanargmax(speeds))
+    slow, present = np.flatnonzero(speeds < least), np.flatnonzero(~np.isnan(speeds))
+    before, after = slow[slow < at], slow[slow > at]
+    first = before[-1] if before.size else present[0]
+    last = after[0] if after.size else present[-1]
+    # A microsecond more, so that rounding does not lose the sample at the margin's end.
+    reach = margin + 1e-6 if margin else 0.0
+    low = int(np.searchsorted(times, times[first] - reach))
+    high = int(np.searchsorted(times, times[last] + reach, side="right"))
+    return Movement(slice(low, high), peak, True, not (before.size and after.size))
+
+
+def along_line(samples: np.ndarray, start: np.ndarray, goal: np.ndarray) -> np.ndarray:
+    """Samples (time, 2) as distance along the line from `start` to `goal`, and to its left."""
+    ahead = (goal - start) / np.linalg.norm(goal - start)
+    left = np.array([-ahead[1], ahead[0]])
+    return (samples - start) @ np.column_stack([ahead, left])
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Which samples a model takes, and at which of its steps."""
+
+    index: np.ndarray
+    steps: np.ndarray
+    missing_ends: int = 0  # samples before the first and after the last that is not missing
+    crowded: int = 0  # samples for which another is nearer to the step
+    shift: float = 0.0  # the longest time between a sample and its step
+
+
+def place(samples: np.ndarray, times: np.ndarray, dt: float) -> Placed:
+    """The nearest sample to each model step that has one, from the first that is not missing."""
+    present = np.flatnonzero(~np.isnan(samples).all(axis=1))
+    if not present.size:
+        return Placed(present, present, missing_ends=len(times))
+    inner = np.arange(present[0], present[-1] + 1)
+    places = (times[inner] - times[inner[0]]) / dt
+    nearest = np.round(places).astype(int)
+    # Sorted by step, then by distance from it: the first of each step is the nearest.
+    order = np.lexsort((np.abs(places - nearest), nearest))
+    steps, first = np.unique(nearest[order], return_index=True)
+    taken = order[first]
+    return Placed(
+        index=inner[taken],
+        steps=steps,
+        missing_ends=len(times) - len(inner),
+        crowded=len(inner) - len(taken),
+        shift=float(np.abs(places[taken] - steps).max() * dt),
+    )

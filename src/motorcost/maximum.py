@@ -1,0 +1,149 @@
+"""Where searches begin, how a maximum is finished, and what its curvature says."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from motorcost.errors import ConvergenceError
+from motorcost.likelihood import log_likelihood
+from motorcost.model import Model
+from motorcost.search import Evaluate
+from motorcost.trials import Trials
+
+# Points drawn for each start that is kept: the best of them are where searches begin.
+DRAWN_PER_START = 4
+# Called with what is being done, how much of it is done, and how much there is (None: unknown).
+Progress = Callable[[str, int, int | None], None]
+
+
+def in_batches(evaluate: Any, points: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Evaluate any number of points, `size` at a time, so that only one size is compiled."""
+    n = len(points)
+    filled = np.concatenate([points, np.repeat(points[-1:], -n % size, axis=0)])
+    parts = [evaluate(filled[i : i + size]) for i in range(0, len(filled), size)]
+    values, gradients = (np.concatenate(each)[:n] for each in zip(*parts, strict=True))
+    return values, gradients
+
+
+def ticking(what: str, progress: Progress | None) -> Callable[[], None]:
+    """A function to call after each step of work whose length is not known."""
+    done = 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(what, done, None)
+
+    return tick
+
+
+def n_samples(trials: Trials) -> float:
+    """How many samples were recorded."""
+    return float(np.isfinite(np.asarray(trials.observed)).sum())
+
+
+def begin(
+    model: Model,
+    key: Any,
+    n_starts: int,
+    given: list[np.ndarray],
+    evaluate: Evaluate,
+    tick: Callable[[], None],
+) -> list[np.ndarray]:
+    """The given points, and the best of those drawn."""
+    drawn = np.zeros((0, len(model.names)))
+    if n_starts:
+        keys = jax.random.split(key, len(model.names))
+        shape = (n_starts * DRAWN_PER_START,)
+        columns = zip(model.coordinates, keys, strict=True)
+        drawn = np.stack([np.asarray(c.support.draw(k, shape)) for c, k in columns], axis=1)
+    points = np.concatenate([np.reshape(given, (-1, len(model.names))), drawn])
+    values, gradients = evaluate(points)
+    tick()
+    possible = np.isfinite(values) & np.isfinite(gradients).all(axis=1)
+    if not possible.any():
+        _explain(model, points)
+    order = len(given) + np.argsort(-np.where(possible, values, -np.inf)[len(given) :])
+    kept = [i for i in [*range(len(given)), *order[:n_starts].tolist()] if possible[i]]
+    return [points[i] for i in kept]
+
+
+def _explain(model: Model, points: np.ndarray) -> None:
+    """Raise what is wrong where nothing is possible: most often a sample that contradicts."""
+    log_likelihood(model.at(points[0]), model.trials)
+    raise ConvergenceError(
+        f"none of {len(points)} points drawn from the supports has a finite likelihood: "
+        "narrow the supports, or check units, targets and recording noise"
+    )
+
+
+def polished(
+    model: Model, evaluate: Evaluate, point: np.ndarray, value: float
+) -> tuple[np.ndarray, float, np.ndarray, bool]:
+    """Newton's last steps, the observed information there, and whether this is a maximum: within
+    a thousandth of a unit of log likelihood, by the information, inside the bounds."""
+    bounds = model.bounds
+    for _ in range(6):
+        gradient, information = observed_information(evaluate, point, bounds)
+        if not (np.isfinite(gradient).all() and np.isfinite(information).all()):
+            return point, value, np.full_like(information, np.nan), False
+        at_low, at_high = point <= bounds[:, 0], point >= bounds[:, 1]
+        inside = ~((at_low & (gradient < 0)) | (at_high & (gradient > 0)))
+        step = np.zeros_like(point)
+        among = np.ix_(inside, inside)
+        roots, axes = np.linalg.eigh(information[among])
+        if inside.any():
+            curved = np.where(roots > 1e-12 * max(roots.max(), 1e-300), roots, np.inf)
+            step[inside] = axes @ ((axes.T @ gradient[inside]) / curved)
+        gain = float(gradient[inside] @ step[inside]) / 2
+        if gain < 1e-7:
+            break
+        moved = np.clip(point + step, *bounds.T)
+        its_value = float(evaluate(moved[None])[0][0])
+        if not its_value > value:
+            break
+        point, value = moved, its_value
+    return point, value, information, bool(gain < 1e-3)
+
+
+def observed_information(
+    evaluate: Evaluate, point: np.ndarray, bounds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The gradient at a point, and minus the second derivatives, by differences of gradients:
+    central ones, or inwards from a bound."""
+    p = len(point)
+    finite = np.where(np.isfinite(bounds), bounds, np.sign(bounds) * (np.abs(point)[:, None] + 1.0))
+    h = 1e-4 * np.minimum(finite[:, 1] - finite[:, 0], 10.0)
+    above = np.minimum(point + h, bounds[:, 1])
+    below = np.maximum(point - h, bounds[:, 0])
+    moved = [point + np.eye(p)[k] * (to[k] - point[k]) for k in range(p) for to in (above, below)]
+    _, gradients = evaluate(np.stack([point, *moved]))
+    differences = gradients[1::2] - gradients[2::2]
+    information = -differences / (above - below)[:, None]
+    return gradients[0], (information + information.T) / 2
+
+
+def covariance_of(information: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """The inverse of the information, infinite where there is none: along directions in which
+    even the whole support is within a standard error, and for parameters that take part."""
+    if not np.isfinite(information).all():
+        return np.full_like(information, np.nan)
+    width = np.where(np.isfinite(bounds).all(axis=1), bounds[:, 1] - bounds[:, 0], 20.0)
+    roots, axes = np.linalg.eigh(information * np.outer(width, width))
+    flat = roots < 1.0
+    axes = axes * width[:, None]
+    cov = (axes[:, ~flat] / roots[~flat]) @ axes[:, ~flat].T
+    open_ = ((axes[:, flat] / width[:, None]) ** 2 > 1e-4).any(axis=1)
+    cov[open_, :] = cov[:, open_] = np.nan
+    cov[open_, open_] = np.inf
+    return cov
+
+
+def natural_interval(support: Any, ends: tuple[float, float]) -> tuple[float, float]:
+    """The ends of an interval on the line, in natural units."""
+    with np.errstate(over="ignore"):
+        low, high = np.exp(ends) if support.logarithmic else ends
+    return float(low), float(high)

@@ -1,0 +1,310 @@
+"""A task, recorded trials and what is free: the log likelihood as a function of a point.
+
+A point has a coordinate for each free parameter, or for each of its levels if subjects or blocks
+have one each, on the line that its support runs on (mostly the logarithm).
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from motorcost import checks
+from motorcost.errors import InputError
+from motorcost.likelihood import log_likelihood
+from motorcost.observer import Observer, Recording
+from motorcost.parameters import LogUniform, Support
+from motorcost.problem import Problem
+from motorcost.tasks import parameters as declared_parameters
+from motorcost.tasks.declare import Task
+from motorcost.trials import Trials
+
+Free = Mapping[str, Support] | Sequence[str]
+Point = Float[Array, " p"]
+
+
+class Coordinate(eqx.Module):
+    """One number to be found: a parameter, or one level's value of it."""
+
+    parameter: str = eqx.field(static=True)
+    support: Support = eqx.field(static=True)
+    level: Any = eqx.field(static=True, default=None)
+
+    @property
+    def name(self) -> str:
+        """What to call it: `effort`, or `effort[anna]`."""
+        return self.parameter if self.support.per is None else f"{self.parameter}[{self.level}]"
+
+
+class Model(eqx.Module):
+    """The log likelihood of trials as a function of a point. Made by `make_model`."""
+
+    trials: Trials
+    task: Task = eqx.field(static=True)
+    observer: Callable[[Problem], Observer] = eqx.field(static=True)
+    coordinates: tuple[Coordinate, ...] = eqx.field(static=True)
+    fixed: tuple[tuple[str, Any], ...] = eqx.field(static=True)
+    labels: tuple[tuple[str, tuple[Any, ...]], ...] = eqx.field(static=True)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The coordinates' names."""
+        return tuple(coordinate.name for coordinate in self.coordinates)
+
+    @property
+    def bounds(self) -> np.ndarray:
+        """Low and high of each coordinate on its line, shape (p, 2)."""
+        return np.array([coordinate.support.bounds for coordinate in self.coordinates])
+
+    def values(self, point: Any) -> dict[str, Any]:
+        """Natural values by coordinate's name."""
+        return {
+            c.name: c.support.from_line(x) for c, x in zip(self.coordinates, point, strict=True)
+        }
+
+    def point(self, values: Mapping[str, Any]) -> Array:
+        """The point of natural values by name; a parameter's name alone stands for all levels."""
+        each = [values.get(c.name, values.get(c.parameter)) for c in self.coordinates]
+        for coordinate, value in zip(self.coordinates, each, strict=True):
+            if value is None:
+                raise InputError(f"a value for {coordinate.name} is missing")
+            if checks.known(value) and value not in coordinate.support:
+                raise InputError(
+                    f"{coordinate.name} must lie in {coordinate.support}, got {value:g}"
+                )
+        supports = [c.support for c in self.coordinates]
+        return jnp.array([s.to_line(value) for s, value in zip(supports, each, strict=True)])
+
+    def at(self, point: Any) -> Callable[..., tuple[Problem, Observer]]:
+        """The problem and observer at a point, as a function of steps and conditions."""
+        coordinates, fixed = self.coordinates, dict(self.fixed)
+
+        def make(steps: int, **conditions: Any) -> tuple[Problem, Observer]:
+            levels = {by: conditions.pop(_level_of(by)) for by, _ in self.labels}
+            found: dict[str, Any] = {}
+            for name in dict.fromkeys(c.parameter for c in coordinates):
+                own = [i for i, c in enumerate(coordinates) if c.parameter == name]
+                support = coordinates[own[0]].support
+                value = support.from_line(point[np.array(own)])
+                level = 0 if support.per is None else levels[support.per]
+                found[name] = value[jnp.asarray(level).astype(int)]
+            seen = {name: found.pop(name) for name in list(found) if _of_recording(name)}
+            problem = self.task(steps=steps, **fixed, **found, **conditions)
+            if seen:
+                return problem, _recording(self.observer).with_noises(seen)(problem)
+            return problem, self.observer(problem)
+
+        return make
+
+    def log_likelihoods(self, point: Point) -> Float[Array, " N"]:
+        """Of each trial; -inf for all where the model cannot be."""
+        return log_likelihood(self.at(point), self.trials, per_trial=True)
+
+    def log_prior(self, point: Any) -> Float[Array, ""]:
+        """Of all coordinates, up to a constant."""
+        each = zip(self.coordinates, point, strict=True)
+        return sum((c.support.log_prior(x) for c, x in each), jnp.zeros(()))
+
+    def with_trials(self, trials: Trials) -> "Model":
+        """The same model of other trials, which have the conditions of these."""
+        return eqx.tree_at(lambda m: m.trials, self, _for_task(self.task, trials, self.labels))
+
+
+@eqx.filter_jit
+def evaluate_together(
+    model: Model, points: Float[Array, "S p"], gradient: bool, priors: bool
+) -> tuple[Float[Array, " S"], Float[Array, "S p"]]:
+    """The log likelihood (with `priors`: plus log prior) at several points, and gradients (zeros
+    unless asked for)."""
+
+    def objective(point: Point) -> Float[Array, ""]:
+        value = model.log_likelihoods(point).sum()
+        return value + model.log_prior(point) if priors else value
+
+    if gradient:
+        return jax.vmap(jax.value_and_grad(objective))(points)
+    return jax.vmap(objective)(points), jnp.zeros_like(points)
+
+
+@eqx.filter_jit
+def evaluate_data_sets(
+    model: Model, points: Float[Array, "S p"], observed: Float[Array, "S N T o"]
+) -> tuple[Float[Array, " S"], Float[Array, "S p"]]:
+    """The log likelihood and its gradient, with other samples at each point."""
+
+    def objective(point: Point, samples: Float[Array, "N T o"]) -> Float[Array, ""]:
+        replaced = eqx.tree_at(lambda m: m.trials.observed, model, samples)
+        return replaced.log_likelihoods(point).sum()
+
+    return jax.vmap(jax.value_and_grad(objective))(points, observed)
+
+
+@eqx.filter_jit
+def scores(model: Model, point: Point) -> tuple[Float[Array, " N"], Float[Array, "N p"]]:
+    """Each trial's log likelihood, and its derivative by each coordinate."""
+
+    def twice(point: Point) -> tuple[Array, Array]:
+        each = model.log_likelihoods(point)
+        return each, each
+
+    derivative, each = jax.jacfwd(twice, has_aux=True)(point)
+    return each, derivative
+
+
+def make_model(
+    task: Task,
+    trials: Trials,
+    free: Free,
+    *,
+    fixed: Mapping[str, Any] | None = None,
+    observer: Callable[[Problem], Observer] | None = None,
+) -> Model:
+    """Check what a user hands in, and put it together. See `fit` for the arguments."""
+    checks.require_float64()
+    if not callable(task) or isinstance(task, Problem):
+        raise InputError(f"a task is a function that makes a Problem, got {task!r}")
+    if not isinstance(trials, Trials):
+        raise InputError(
+            "fitting needs Trials: mc.Trials.recorded(samples, dt=...), or mc.io.read(file)"
+        )
+    if len(trials) == 0:
+        raise InputError("there are no trials")
+    if observer is None:
+        observer = Recording(trials.channel_names)
+    if not callable(observer) or isinstance(observer, Observer):
+        raise InputError(
+            "observer must be a function of the problem, as mc.Recording(['position'], noise=1e-3)"
+        )
+    takes = takes_arguments(task)
+    fixed = dict(fixed or {})
+    for name in fixed:
+        checks.one_of("parameter", name, takes)
+    if "dt" in takes:
+        fixed.setdefault("dt", float(trials.times[1] - trials.times[0]))
+    if "steps" in fixed:
+        raise InputError("steps cannot be fixed: the trials' lengths tell it")
+    supports = _supports(task, free, observer, trials)
+    for name in supports:
+        if name in fixed:
+            raise InputError(f"{name} cannot be both free and fixed")
+        if name in trials.conditions:
+            raise InputError(f"{name} cannot be free: it is a condition of the trials")
+    by = dict.fromkeys(s.per for s in supports.values() if s.per is not None)
+    labels = tuple((name, _levels(name, trials)) for name in by)
+    coordinates = [
+        Coordinate(name, support, level)
+        for name, support in supports.items()
+        for level in ((None,) if support.per is None else dict(labels)[support.per])
+    ]
+    return Model(
+        trials=_for_task(task, trials, labels),
+        task=task,
+        observer=observer,
+        coordinates=tuple(coordinates),
+        fixed=tuple(fixed.items()),
+        labels=labels,
+    )
+
+
+def takes_arguments(task: Task) -> list[str]:
+    """The names of what a task takes."""
+    if hasattr(task, "parameters"):
+        return list(declared_parameters(task))
+    return list(inspect.signature(task).parameters)
+
+
+def _supports(
+    task: Task, free: Free, observer: Callable[[Problem], Observer], trials: Trials
+) -> dict[str, Support]:
+    if isinstance(free, str) or not isinstance(free, (Mapping, Sequence)):
+        raise InputError(f"free must name parameters with their support, got {free!r}")
+    if not free:
+        raise InputError("nothing is free: name at least one parameter to infer")
+    takes = takes_arguments(task)
+    noises = observer.parameters if isinstance(observer, Recording) else ()
+    given = free if isinstance(free, Mapping) else dict.fromkeys(free)
+    supports: dict[str, Support] = {}
+    for name, support in given.items():
+        checks.one_of("parameter", name, [*takes, *noises])
+        if support is None:
+            support = _usual_support(task, name, trials)
+        if not isinstance(support, Support):
+            raise InputError(
+                f"the support of {name} must be made by LogUniform(low, high), Uniform, LogNormal "
+                f"or Normal, got {support!r}"
+            )
+        supports[name] = support
+    if "recording_noise" in supports and any(
+        name != "recording_noise" and _of_recording(name) for name in supports
+    ):
+        raise InputError("recording_noise stands for all channels: free it or theirs, not both")
+    return supports
+
+
+def _usual_support(task: Task, name: str, trials: Trials) -> Support:
+    if _of_recording(name):
+        one = name.removeprefix("recording_noise_")
+        samples = np.asarray(trials.observed)
+        if one in trials.channel_names:
+            samples = samples[..., [trials.channel_names.index(one)]]
+        size = float(np.nanmax(samples) - np.nanmin(samples)) or 1.0
+        return LogUniform(1e-5 * size, 0.5 * size)
+    support = declared_parameters(task)[name].support if hasattr(task, "parameters") else None
+    if support is None:
+        raise InputError(
+            f"{name} has no support of its own: say where it can lie, as in "
+            f"free={{'{name}': mc.LogUniform(low, high)}}"
+        )
+    return support
+
+
+def _levels(by: str, trials: Trials) -> tuple[Any, ...]:
+    if by not in trials.conditions:
+        known = ", ".join(trials.conditions) or "none"
+        raise InputError(f"the trials have no condition {by!r} to tell levels by; theirs: {known}")
+    return tuple(np.unique(trials.conditions[by]).tolist())
+
+
+def _for_task(task: Task, trials: Trials, labels: Iterable[tuple[str, tuple[Any, ...]]]) -> Trials:
+    """What was recorded of the trials, with the conditions that the task takes, and each trial's
+    level of each label, both as real numbers where they can be: such trials run together."""
+    takes = takes_arguments(task)
+    conditions: dict[str, Any] = {}
+    for name, values in trials.conditions.items():
+        if name in takes:
+            whole = values.dtype.kind in "iu" and not _takes_whole(task, name)
+            conditions[name] = values.astype(float) if whole else values
+    for by, levels in labels:
+        code = {level: float(i) for i, level in enumerate(levels)}
+        conditions[_level_of(by)] = np.array([code[v] for v in trials.conditions[by].tolist()])
+    return Trials(
+        trials.observed,
+        trials.times,
+        starts=trials.starts,
+        channels=dict(zip(trials.channel_names, trials.channel_units, strict=True)),
+        lengths=trials.lengths,
+        conditions=conditions,
+    )
+
+
+def _takes_whole(task: Task, name: str) -> bool:
+    return isinstance(inspect.signature(task).parameters[name].default, int)
+
+
+def _level_of(by: str) -> str:
+    return f"level of {by}"
+
+
+def _of_recording(name: str) -> bool:
+    return name.startswith("recording_noise")
+
+
+def _recording(observer: Any) -> Recording:
+    if not isinstance(observer, Recording):
+        raise InputError("recording noise can be inferred of a mc.Recording only")
+    return observer

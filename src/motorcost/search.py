@@ -1,0 +1,203 @@
+"""Several searches for a maximum, run together.
+
+Each search is an ordinary optimiser in a thread of its own. When all have asked for a point, the
+points are evaluated in one batched call, which costs little more than one of them alone.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy.optimize import Bounds, minimize
+
+from motorcost.errors import InputError
+
+# Values and gradients at several points: (S, p) -> (S,), (S, p).
+Evaluate = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+# A function that asks for the value and gradient at a point.
+Ask = Callable[[np.ndarray], tuple[float, np.ndarray]]
+Method = Literal["gradient", "nelder-mead", "bobyqa"]
+METHODS: tuple[Method, ...] = ("gradient", "nelder-mead", "bobyqa")
+
+
+class StoppedError(Exception):
+    """The user interrupted, so no more points are evaluated."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where one search came to: the best point that it saw."""
+
+    point: np.ndarray
+    value: float
+    evaluations: int
+    converged: bool
+    message: str
+
+
+def run_together(
+    workers: Sequence[Callable[[Ask], Any]],
+    evaluate: Evaluate,
+    tick: Callable[[], None] = lambda: None,
+) -> tuple[list[Any], bool]:
+    """What each worker returns, and whether the user interrupted (workers then get `StoppedError`).
+
+    `evaluate` always gets as many points as there are workers, so that it compiles once; the
+    places of those who are done are filled with points of others. `tick` is called after every
+    batch.
+    """
+    results: list[Any] = [None] * len(workers)
+    errors: list[BaseException] = []
+    asked: dict[int, np.ndarray] = {}
+    answers: dict[int, tuple[float, np.ndarray]] = {}
+    active = set(range(len(workers)))
+    stopped = False
+    changed = threading.Condition()
+
+    def asker(i: int) -> Ask:
+        def ask(point: np.ndarray) -> tuple[float, np.ndarray]:
+            with changed:
+                asked[i] = np.array(point, float)
+                changed.notify_all()
+                changed.wait_for(lambda: stopped or i in answers)
+                if i not in answers:
+                    raise StoppedError
+                return answers.pop(i)
+
+        return ask
+
+    def work(i: int) -> None:
+        try:
+            results[i] = workers[i](asker(i))
+        except BaseException as error:  # handed on to the caller's thread, below
+            errors.append(error)
+        finally:
+            with changed:
+                active.discard(i)
+                asked.pop(i, None)
+                changed.notify_all()
+
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in active]
+    for thread in threads:
+        thread.start()
+    try:
+        while True:
+            with changed:
+                changed.wait_for(lambda: len(asked) == len(active))
+                if not active:
+                    break
+                places = dict(asked)
+            filling = next(iter(places.values()))
+            points = np.stack([places.get(i, filling) for i in range(len(workers))])
+            values, gradients = (np.asarray(part) for part in evaluate(points))
+            with changed:
+                answers.update({i: (float(values[i]), gradients[i]) for i in places})
+                asked.clear()
+                changed.notify_all()
+            tick()
+    except KeyboardInterrupt:
+        stopped = True
+    finally:
+        with changed:
+            stopped = stopped or bool(active)
+            changed.notify_all()
+        for thread in threads:
+            thread.join()
+    if errors:
+        raise errors[0]
+    return results, stopped
+
+
+def search(
+    ask: Ask,
+    start: np.ndarray,
+    bounds: np.ndarray,
+    method: Method,
+    scale: float,
+    max_evaluations: int,
+) -> Found:
+    """Climb from `start` to a maximum within `bounds` (p, 2).
+
+    `scale` is the size of values that matter, the number of samples. Far from any sense a log
+    likelihood is -1e10 and falls by orders of magnitude with each step: the search sees its
+    inverse hyperbolic sine, which is straight near zero and a logarithm far away. Where a value
+    is not finite it sees a wall.
+    """
+    best = Found(start, -np.inf, 0, False, "")
+
+    def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal best
+        inside = np.clip(point, bounds[:, 0], bounds[:, 1])
+        value, gradient = ask(inside)
+        ok = bool(np.isfinite(value) and np.isfinite(gradient).all())
+        count = best.evaluations + 1
+        better = ok and value > best.value
+        best = Found(
+            inside if better else best.point, value if better else best.value, count, False, ""
+        )
+        if not ok:  # a wall, but one that a line search steps back from by a sensible amount
+            return 1.0 - np.arcsinh(best.value / scale), np.zeros_like(point)
+        small = value / scale
+        return -np.arcsinh(small), -gradient / scale / np.hypot(1.0, small)
+
+    try:
+        converged, message = _OPTIMISERS[method](objective, start, bounds, max_evaluations)
+    except StoppedError:
+        converged, message = False, "interrupted"
+    return Found(best.point, best.value, best.evaluations, converged, message)
+
+
+def _gradient(objective: Any, start: np.ndarray, bounds: np.ndarray, most: int) -> tuple[bool, str]:
+    options = {"maxfun": most, "maxiter": most, "ftol": 1e-14, "gtol": 1e-8, "maxcor": 20}
+    found = minimize(
+        objective, start, jac=True, method="L-BFGS-B", bounds=Bounds(*bounds.T), options=options
+    )
+    return bool(found.success), str(found.message)
+
+
+def _nelder_mead(
+    objective: Any, start: np.ndarray, bounds: np.ndarray, most: int
+) -> tuple[bool, str]:
+    options = {"maxfev": most, "xatol": 1e-6, "fatol": 1e-12, "adaptive": True}
+    simplex = np.vstack([start, start + np.diag(np.where(start + 1 > bounds[:, 1], -1.0, 1.0))])
+    found = minimize(
+        lambda point: objective(point)[0],
+        start,
+        method="Nelder-Mead",
+        bounds=Bounds(*bounds.T),
+        options=options | {"initial_simplex": simplex},
+    )
+    return bool(found.success), str(found.message)
+
+
+def _bobyqa(objective: Any, start: np.ndarray, bounds: np.ndarray, most: int) -> tuple[bool, str]:
+    try:
+        import pybobyqa
+    except ImportError:
+        raise InputError(
+            "method='bobyqa' needs Py-BOBYQA, which is GPL: pip install 'motorcost[bobyqa]'; "
+            "method='nelder-mead' needs nothing"
+        ) from None
+    if not np.isfinite(bounds).all():
+        raise InputError("method='bobyqa' needs finite bounds for every parameter")
+    inside = np.clip(start, bounds[:, 0], bounds[:, 1])
+    found = pybobyqa.solve(
+        lambda point: objective(point)[0],
+        inside,
+        bounds=(bounds[:, 0], bounds[:, 1]),
+        maxfun=most,
+        rhobeg=0.1,
+        rhoend=1e-8,
+        scaling_within_bounds=True,
+        do_logging=False,
+    )
+    return found.flag == found.EXIT_SUCCESS, str(found.msg)
+
+
+_OPTIMISERS: dict[str, Any] = {
+    "gradient": _gradient,
+    "nelder-mead": _nelder_mead,
+    "bobyqa": _bobyqa,
+}
