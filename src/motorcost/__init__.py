@@ -4,9 +4,17 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from motorcost import tasks
+from motorcost import baselines, tasks
 from motorcost.beliefs import Beliefs, track_beliefs
 from motorcost.delay import delay
+from motorcost.diagnostics import (
+    bootstrap,
+    check_fit,
+    compare,
+    cross_validate,
+    expected_precision,
+    simulate_like,
+)
 from motorcost.errors import ConvergenceError, InputError, PrecisionError
 from motorcost.fit import Fit, fit
 from motorcost.likelihood import log_likelihood
@@ -41,11 +49,17 @@ __all__ = [
     "Recording",
     "Trials",
     "Uniform",
+    "baselines",
+    "bootstrap",
+    "check_fit",
+    "compare",
     "concatenate",
     "concatenate_movements",
+    "cross_validate",
     "datasets",
     "delay",
     "expected_cost",
+    "expected_precision",
     "fit",
     "io",
     "log_likelihood",
@@ -53,6 +67,7 @@ __all__ = [
     "observe",
     "plots",
     "simulate",
+    "simulate_like",
     "solve",
     "tasks",
     "track_beliefs",

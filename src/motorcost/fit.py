@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 from scipy.stats import norm
 
 from motorcost import checks
+from motorcost.beliefs import Beliefs, track_beliefs
 from motorcost.errors import InputError
 from motorcost.identifiability import Direction, directions
 from motorcost.maximum import (
     Progress,
     begin,
     covariance_of,
-    in_batches,
+    evaluator,
     n_samples,
     natural_interval,
     polished,
     ticking,
 )
-from motorcost.model import Free, Model, evaluate_together, make_model
+from motorcost.model import Free, Model, make_model
 from motorcost.observer import Observer
 from motorcost.problem import Problem
 from motorcost.profiles import Profile, profiles
-from motorcost.search import METHODS, Evaluate, Found, Method, run_together, search
+from motorcost.search import METHODS, Found, Method, run_together, search
 from motorcost.tasks.declare import Task
 from motorcost.trials import Trials
 
@@ -57,7 +61,7 @@ class Fit:
     starts: tuple[Found, ...]
     converged: bool
     interrupted: bool
-    evaluate: Evaluate = field(repr=False)
+    size: int  # points that are evaluated at once
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -73,6 +77,15 @@ class Fit:
     def at(self) -> Callable[..., tuple[Problem, Observer]]:
         """The fitted task with its observer, as a function of steps and conditions."""
         return self.model.at(self.point)
+
+    @property
+    def trials(self) -> Trials:
+        """The trials as they were fitted: with the conditions that `at` takes."""
+        return self.model.trials
+
+    def beliefs(self, smooth: bool = False) -> Beliefs:
+        """What the agent believed in each trial, at the estimates; see `track_beliefs`."""
+        return _beliefs(self.model, jnp.asarray(self.point), smooth)
 
     @property
     def covariance(self) -> np.ndarray:
@@ -171,7 +184,7 @@ class Fit:
             raise InputError("the fit was interrupted before its maximum: there is no profile yet")
         found, _ = profiles(
             self.model,
-            self.evaluate,
+            evaluator(self.model, self.size, True, self.priors),
             self.point,
             self.log_likelihood + self._log_prior,
             np.sqrt(np.diagonal(self.covariance)),
@@ -237,6 +250,12 @@ class Fit:
         return f"Fit: {each}; log likelihood {self.log_likelihood:.6g}"
 
 
+@eqx.filter_jit
+def _beliefs(model: Model, point: Float[Array, " p"], smooth: bool) -> Beliefs:
+    # Compiled as a whole: trials of many lengths would else compile many small pieces.
+    return track_beliefs(model.at(point), model.trials, smooth=smooth)
+
+
 def fit(
     task: Task,
     trials: Trials,
@@ -280,15 +299,8 @@ def fit(
     given = [np.asarray(model.point(values)) for values in starts]
     size = max(n_starts + len(given), 2 * len(model.names) + 1)
 
-    def evaluator(gradient: bool) -> Evaluate:
-        def evaluate(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            return in_batches(
-                lambda batch: evaluate_together(model, batch, gradient, priors), points, size
-            )
-
-        return evaluate
-
-    evaluate, searched_by = evaluator(True), evaluator(method == "gradient")
+    evaluate = evaluator(model, size, True, priors)
+    searched_by = evaluate if method == "gradient" else evaluator(model, size, False, priors)
     tick = ticking("searching", progress)
     scale = n_samples(model.trials)
     workers = [
@@ -314,5 +326,5 @@ def fit(
         starts=tuple(found),
         converged=converged,
         interrupted=interrupted,
-        evaluate=evaluate,
+        size=size,
     )

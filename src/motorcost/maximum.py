@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from motorcost.errors import ConvergenceError
 from motorcost.likelihood import log_likelihood
-from motorcost.model import Model
+from motorcost.model import Model, evaluate_together
 from motorcost.search import Evaluate
 from motorcost.trials import Trials
 
@@ -18,13 +19,27 @@ DRAWN_PER_START = 4
 Progress = Callable[[str, int, int | None], None]
 
 
-def in_batches(evaluate: Any, points: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Evaluate any number of points, `size` at a time, so that only one size is compiled."""
-    n = len(points)
-    filled = np.concatenate([points, np.repeat(points[-1:], -n % size, axis=0)])
-    parts = [evaluate(filled[i : i + size]) for i in range(0, len(filled), size)]
-    values, gradients = (np.concatenate(each)[:n] for each in zip(*parts, strict=True))
-    return values, gradients
+def evaluator(
+    model: Model, size: int, gradient: bool, priors: bool, weights: np.ndarray | None = None
+) -> Evaluate:
+    """The model at any number of points, `size` at a time, so that only one size is compiled.
+
+    `weights` (points, trials) counts the trials of each point otherwise than once.
+    """
+
+    def evaluate(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        n = len(points)
+        counts = np.ones((n, len(model.trials))) if weights is None else weights
+        fill = [(0, -n % size), (0, 0)]
+        filled, counted = (jnp.asarray(np.pad(each, fill, "edge")) for each in (points, counts))
+        parts = [
+            evaluate_together(model, filled[i : i + size], counted[i : i + size], gradient, priors)
+            for i in range(0, len(filled), size)
+        ]
+        values, gradients = (np.concatenate(each)[:n] for each in zip(*parts, strict=True))
+        return values, gradients
+
+    return evaluate
 
 
 def ticking(what: str, progress: Progress | None) -> Callable[[], None]:

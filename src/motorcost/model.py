@@ -110,36 +110,42 @@ class Model(eqx.Module):
         each = zip(self.coordinates, point, strict=True)
         return sum((c.support.log_prior(x) for c, x in each), jnp.zeros(()))
 
-    def with_trials(self, trials: Trials) -> "Model":
-        """The same model of other trials, which have the conditions of these."""
-        return eqx.tree_at(lambda m: m.trials, self, _for_task(self.task, trials, self.labels))
-
 
 @eqx.filter_jit
 def evaluate_together(
-    model: Model, points: Float[Array, "S p"], gradient: bool, priors: bool
+    model: Model,
+    points: Float[Array, "S p"],
+    weights: Float[Array, "S N"],
+    gradient: bool,
+    priors: bool,
 ) -> tuple[Float[Array, " S"], Float[Array, "S p"]]:
     """The log likelihood (with `priors`: plus log prior) at several points, and gradients (zeros
-    unless asked for)."""
+    unless asked for). Each trial counts by its weight: 0 leaves it out, 2 takes it twice."""
 
-    def objective(point: Point) -> Float[Array, ""]:
-        value = model.log_likelihoods(point).sum()
+    def objective(point: Point, weight: Float[Array, " N"]) -> Float[Array, ""]:
+        each = model.log_likelihoods(point)
+        # Not 0 * -inf, which is NaN.
+        value = jnp.where(weight > 0, weight * each, 0.0).sum()
         return value + model.log_prior(point) if priors else value
 
     if gradient:
-        return jax.vmap(jax.value_and_grad(objective))(points)
-    return jax.vmap(objective)(points), jnp.zeros_like(points)
+        return jax.vmap(jax.value_and_grad(objective))(points, weights)
+    return jax.vmap(objective)(points, weights), jnp.zeros_like(points)
 
 
 @eqx.filter_jit
 def evaluate_data_sets(
-    model: Model, points: Float[Array, "S p"], observed: Float[Array, "S N T o"]
+    model: Model,
+    points: Float[Array, "S p"],
+    observed: Float[Array, "S N T o"],
+    priors: bool,
 ) -> tuple[Float[Array, " S"], Float[Array, "S p"]]:
-    """The log likelihood and its gradient, with other samples at each point."""
+    """The log likelihood (plus log prior) and its gradient, with other samples at each point."""
 
     def objective(point: Point, samples: Float[Array, "N T o"]) -> Float[Array, ""]:
         replaced = eqx.tree_at(lambda m: m.trials.observed, model, samples)
-        return replaced.log_likelihoods(point).sum()
+        value = replaced.log_likelihoods(point).sum()
+        return value + model.log_prior(point) if priors else value
 
     return jax.vmap(jax.value_and_grad(objective))(points, observed)
 

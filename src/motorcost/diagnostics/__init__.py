@@ -1,0 +1,21 @@
+"""How far to trust a fit: uncertainty, checks of the model, and comparison with others."""
+
+from motorcost.diagnostics.adequacy import Adequacy, Channel, check_fit
+from motorcost.diagnostics.comparison import Comparison, compare, cross_validate
+from motorcost.diagnostics.precision import Precision, expected_precision
+from motorcost.diagnostics.replicates import simulate_like
+from motorcost.diagnostics.resampling import Bootstrap, bootstrap
+
+__all__ = [
+    "Adequacy",
+    "Bootstrap",
+    "Channel",
+    "Comparison",
+    "Precision",
+    "bootstrap",
+    "check_fit",
+    "compare",
+    "cross_validate",
+    "expected_precision",
+    "simulate_like",
+]

@@ -1,0 +1,107 @@
+"""Which of several models explains the trials best."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from motorcost import checks
+from motorcost.errors import InputError
+from motorcost.fit import Fit
+from motorcost.maximum import evaluator, n_samples
+from motorcost.search import run_together, search
+
+
+def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
+    """Of each fold, the log likelihood of its trials under a fit to the others.
+
+    Their sum is the cross-validated log likelihood. Trials are dealt to folds at random; all
+    folds are fitted together, from the estimate.
+    """
+    checks.random_key(key)
+    N = len(fit.model.trials)
+    checks.whole("folds", folds, 2, "parts of the trials")
+    if folds > N:
+        raise InputError(f"folds must be at most the number of trials, {N}, got {folds}")
+    if fit.interrupted:
+        raise InputError("the fit was interrupted: there is no maximum to cross-validate")
+    fold = np.asarray(jax.random.permutation(key, np.arange(N) % folds))
+    held_out = (fold == np.arange(folds)[:, None]).astype(float)
+    size = max(fit.size, folds)
+    scale = n_samples(fit.model.trials)
+    found, interrupted = run_together(
+        [lambda ask: search(ask, fit.point, fit.model.bounds, "gradient", scale, 200)] * folds,
+        evaluator(fit.model, size, True, fit.priors, 1.0 - held_out),
+    )
+    if interrupted:
+        raise KeyboardInterrupt
+    points = np.stack([each.point for each in found])
+    return evaluator(fit.model, size, True, False, held_out)(points)[0]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model in a comparison; `cross_validated` is None if it was not asked for."""
+
+    name: str
+    parameters: int
+    log_likelihood: float
+    aic: float
+    bic: float
+    cross_validated: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models of the same trials, the best by AIC first."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def best(self) -> Row:
+        """The one with the smallest AIC."""
+        return self.rows[0]
+
+    def __str__(self) -> str:
+        width = max(len(row.name) for row in self.rows)
+        lines = [
+            f"{'model':<{width}}  {'parameters':>10}  {'log lik.':>12}  {'AIC - best':>11}  "
+            f"{'BIC - best':>11}  {'cross-val.':>12}"
+        ]
+        least = min(row.bic for row in self.rows)
+        for row in self.rows:
+            crossed = "" if row.cross_validated is None else f"{row.cross_validated:.6g}"
+            lines.append(
+                f"{row.name:<{width}}  {row.parameters:>10}  {row.log_likelihood:>12.6g}  "
+                f"{row.aic - self.best.aic:>11.4g}  {row.bic - least:>11.4g}  {crossed:>12}"
+            )
+        return "\n".join(lines)
+
+
+def compare(fits: Mapping[str, Fit], *, key: Any = None, folds: int = 5) -> Comparison:
+    """Compare fits of the same trials by AIC, BIC and (with a `key`) cross-validation."""
+    if not fits:
+        raise InputError("there are no fits to compare")
+    first = next(iter(fits.values())).model.trials
+    for name, fit in fits.items():
+        same = np.array_equal(fit.model.trials.observed, first.observed, equal_nan=True)
+        if not same:
+            raise InputError(
+                f"{name} was fitted to other trials: likelihoods of different data do not compare"
+            )
+    rows = [
+        Row(
+            name=name,
+            parameters=len(fit.names),
+            log_likelihood=fit.log_likelihood,
+            aic=fit.aic,
+            bic=fit.bic,
+            cross_validated=None
+            if key is None
+            else float(cross_validate(fit, key=key, folds=folds).sum()),
+        )
+        for name, fit in fits.items()
+    ]
+    return Comparison(tuple(sorted(rows, key=lambda row: row.aic)))

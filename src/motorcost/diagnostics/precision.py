@@ -1,0 +1,160 @@
+"""Before an experiment: how many trials give which error bar."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from motorcost import checks
+from motorcost.errors import InputError
+from motorcost.identifiability import Direction, directions
+from motorcost.maximum import covariance_of
+from motorcost.model import Free, Model, make_model, scores, takes_arguments
+from motorcost.observer import Observer, Recording
+from motorcost.parameters import Support
+from motorcost.problem import Problem
+from motorcost.simulate import simulate
+from motorcost.solver import solve
+from motorcost.tasks import parameters
+from motorcost.tasks.declare import Task
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What trials will tell: the Fisher information of one trial, on the lines of the parameters.
+
+    `standard_errors` are by name, in natural units, for each of `n_trials`; `relative_errors` of
+    natural logarithms. `monte_carlo` is the relative error of these figures themselves.
+    """
+
+    model: Model
+    point: np.ndarray
+    information: np.ndarray
+    n_trials: tuple[int, ...]
+    simulated: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is to be inferred."""
+        return self.model.names
+
+    def line_errors(self, n_trials: int) -> dict[str, float]:
+        """Standard errors on the (mostly logarithmic) line, with that many trials."""
+        cov = covariance_of(n_trials * self.information, self.model.bounds)
+        return dict(zip(self.names, np.sqrt(np.diagonal(cov)).tolist(), strict=True))
+
+    @property
+    def relative_errors(self) -> dict[str, list[float]]:
+        """By name, the standard error of the natural logarithm, for each number of trials."""
+        values = self.model.values(self.point)
+        each = [self.line_errors(n) for n in self.n_trials]
+        scale = {
+            c.name: 1.0 if c.support.logarithmic else 1.0 / abs(float(values[c.name]))
+            for c in self.model.coordinates
+        }
+        return {name: [errors[name] * scale[name] for errors in each] for name in self.names}
+
+    @property
+    def standard_errors(self) -> dict[str, list[float]]:
+        """By name, in natural units, for each number of trials."""
+        values = self.model.values(self.point)
+        return {
+            name: [error * abs(float(values[name])) for error in errors]
+            for name, errors in self.relative_errors.items()
+        }
+
+    @property
+    def monte_carlo(self) -> float:
+        """About how far, relatively, the standard errors can be trusted."""
+        return float(np.sqrt(0.5 / self.simulated))
+
+    @property
+    def directions(self) -> list[Direction]:
+        """Combinations of parameters from the least known to the best, at the first of
+        `n_trials`."""
+        return directions(self.model.coordinates, self.n_trials[0] * self.information)
+
+    def trials_for(self, relative_error: float) -> dict[str, float]:
+        """By name, how many trials make its relative standard error this small; infinite for
+        what no number of trials tells."""
+        checks.positive(relative_error=relative_error)
+        one = {name: errors[0] for name, errors in self.relative_errors.items()}
+        n = self.n_trials[0]
+        return {name: float(np.ceil(n * (e / relative_error) ** 2)) for name, e in one.items()}
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in (*self.names, "parameter"))
+        head = "  ".join(f"{n:>8} trials" for n in self.n_trials)
+        lines = [f"{'parameter':<{width}}  {'at':>10}  {head}"]
+        values = self.model.values(self.point)
+        for name, errors in self.relative_errors.items():
+            each = "  ".join(f"{100 * error:>13.3g} %" for error in errors)
+            lines.append(f"{name:<{width}}  {float(values[name]):>10.4g}  {each}")
+        lines.append(f"Expected standard errors, known to about {100 * self.monte_carlo:.1g} %.")
+        return "\n".join([*lines, *[d.words for d in self.directions if d.words]])
+
+
+def expected_precision(
+    task: Task,
+    *,
+    at: Mapping[str, Any],
+    n_trials: int | Sequence[int],
+    key: Any,
+    free: Free | None = None,
+    observer: Callable[[Problem], Observer] | None = None,
+    simulated: int = 1000,
+) -> Precision:
+    """The error bars to expect from an experiment with `n_trials` (one number, or several).
+
+    - `at`: the parameters that are thought true, by name; conditions (target, steps) too.
+    - `free`: which of them are to be inferred; if left out, all in `at` that have a support.
+    - `observer`: as in `fit`; all states without noise if left out.
+    - `simulated`: trials from which the information is averaged.
+    """
+    counts = (n_trials,) if isinstance(n_trials, int) else tuple(n_trials)
+    for n in counts:
+        checks.whole("n_trials", n, 1, "trials in the experiment")
+    checks.random_key(key)
+    checks.whole("simulated", simulated, 2, "trials to average over")
+    noise = {name: value for name, value in at.items() if name not in takes_arguments(task)}
+    given = {name: value for name, value in at.items() if name not in noise}
+    if noise and not isinstance(observer, Recording):
+        checks.one_of("parameter", next(iter(noise)), takes_arguments(task))
+    if free is None:
+        has = parameters(task) if hasattr(task, "parameters") else {}
+        free = [name for name in given if name in has and has[name].support is not None]
+        free = [*free, *noise]
+    for name in free:
+        if name not in at:
+            raise InputError(f"{name} is free, so `at` must say what it is thought to be")
+    problem = task(**given)
+    seen = Recording(problem.state_names) if observer is None else observer
+    if isinstance(seen, Recording) and noise:
+        seen = seen.with_noises(noise)
+    its_observer = seen(problem)
+    trials = simulate(problem, solve(problem), n_trials=simulated, key=key, observer=its_observer)
+    held = {name: value for name, value in given.items() if name not in (*free, "steps")}
+    model = make_model(task, trials, _wide(task, free, at, trials), fixed=held, observer=seen)
+    point = np.asarray(model.point(at))
+    _, each = scores(model, jnp.asarray(point))
+    information = np.asarray(each.T @ each) / simulated
+    return Precision(model, point, information, counts, simulated)
+
+
+def _wide(task: Task, free: Free, at: Mapping[str, Any], trials: Any) -> Free:
+    """Supports that hold what is thought true, whatever the usual ones are."""
+    if isinstance(free, Mapping):
+        return free
+    usual = make_model(task, trials, free, observer=Recording(trials.channel_names)).coordinates
+    supports: dict[str, Support] = {}
+    for coordinate in usual:
+        support, value = coordinate.support, float(at[coordinate.parameter])
+        inside = value in support or value <= 0
+        supports[coordinate.parameter] = (
+            support
+            if inside
+            else Support(min(support.low, value / 10), max(support.high, 10 * value), True)
+        )
+    return supports

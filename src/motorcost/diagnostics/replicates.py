@@ -1,0 +1,60 @@
+"""New trials of the same design: what the fitted model would have done."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from motorcost import checks
+from motorcost.fit import Fit
+from motorcost.model import Model
+from motorcost.observer import Observer
+from motorcost.problem import Problem
+from motorcost.recordings import Group, groups
+from motorcost.simulate import simulate
+from motorcost.solver import solve
+
+
+def simulate_like(fit: Fit, *, n_replicates: int, key: Any) -> Float[np.ndarray, "R N T o"]:
+    """Samples of `n_replicates` experiments like the one that was fitted, at the estimates: the
+    same lengths, conditions, starts and missing samples."""
+    checks.random_key(key)
+    checks.whole("n_replicates", n_replicates, 1, "experiments to simulate")
+    return np.asarray(_replicates(fit.model, jnp.asarray(fit.point), n_replicates, key))
+
+
+@eqx.filter_jit
+def _replicates(
+    model: Model, point: Float[Array, " p"], n: int, key: Any
+) -> Float[Array, "R N T o"]:
+    trials = model.trials
+    result = jnp.full((n, *trials.observed.shape), jnp.nan)
+    for i, (group, index) in enumerate(groups(model.at(point), trials, None, None)):
+        samples = _group_replicates(group, n, jax.random.fold_in(key, i))
+        filled = index >= 0
+        length = samples.shape[3]
+        result = result.at[:, index[filled], :length].set(samples[:, filled])
+    return jnp.where(jnp.isnan(trials.observed), jnp.nan, result)
+
+
+def _group_replicates(group: Group, n: int, key: Any) -> Float[Array, "R C N T o"]:
+    conditions, in_each = group.samples.shape[:2]
+
+    def simulated(problem: Problem, observer: Observer, starts: Any, key: Any) -> Array:
+        initial = None if starts is None else jnp.tile(starts, (n, 1))
+        new = simulate(
+            problem,
+            solve(problem),
+            n_trials=n * in_each,
+            key=key,
+            observer=observer,
+            initial_states=initial,
+        )
+        return new.observed.reshape(n, in_each, *new.observed.shape[1:])
+
+    keys = jax.random.split(key, conditions)
+    parts = (group.problem, group.observer, group.starts, keys)
+    return jnp.swapaxes(jax.vmap(simulated)(*parts), 0, 1)
