@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from matplotlib.figure import Figure
 
-from motorcost.plots import BLUE, GREEN, GREY, ORANGE
+from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE
 
 FIGURES = Path(__file__).parent / "figures"
 

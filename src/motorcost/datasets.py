@@ -234,7 +234,7 @@ _DATASETS = {
         ),
         Dataset(
             name="flint2012",
-            about="monkeys reach from target to target (from the DREAM database)",
+            about="a monkey reaches from a centre to targets around it (from the DREAM database)",
             where="https://portal.nersc.gov/project/crcns/download/dream/data_sets/Flint_2012",
             licence="the terms of CRCNS, to be accepted at crcns.org",
             cite="Flint, Lindberg, Jordan, Miller & Slutzky (2012), Accurate decoding of reaching "

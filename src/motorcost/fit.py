@@ -22,7 +22,6 @@ from motorcost.maximum import (
     covariance_of,
     evaluator,
     n_samples,
-    natural_interval,
     polished,
     ticking,
 )
@@ -30,7 +29,7 @@ from motorcost.model import Free, Model, make_model
 from motorcost.observer import Observer
 from motorcost.problem import Problem
 from motorcost.profiles import Profile, profiles
-from motorcost.search import METHODS, Found, Method, run_together, search
+from motorcost.search import METHODS, Ask, Found, Method, run_together, search
 from motorcost.tasks.declare import Task
 from motorcost.trials import Trials
 
@@ -169,7 +168,7 @@ class Fit:
             z = norm.ppf(0.5 + level / 2)
             points = zip(self.point, self.line_errors.values(), strict=True)
             ends = dict(zip(self.names, [(x - z * e, x + z * e) for x, e in points], strict=True))
-        return {c.name: natural_interval(c.support, ends[c.name]) for c in self.model.coordinates}
+        return {c.name: c.support.natural(ends[c.name]) for c in self.model.coordinates}
 
     def profiles(
         self,
@@ -301,13 +300,24 @@ def fit(
 
     evaluate = evaluator(model, size, True, priors)
     searched_by = evaluate if method == "gradient" else evaluator(model, size, False, priors)
-    tick = ticking("searching", progress)
-    scale = n_samples(model.trials)
-    workers = [
-        lambda ask, start=start: search(ask, start, model.bounds, method, scale, most)
-        for start in begin(model, key, n_starts, given, searched_by, tick)
-    ]
-    found, interrupted = run_together(workers, searched_by, tick)
+    done = 0
+
+    def tick() -> None:
+        if progress is not None:
+            progress("searching", done, n_starts + len(given))
+
+    def worker(start: np.ndarray) -> Callable[[Ask], Found]:
+        def work(ask: Ask) -> Found:
+            nonlocal done
+            found = search(ask, start, model.bounds, method, n_samples(model.trials), most)
+            done += 1
+            return found
+
+        return work
+
+    starting = begin(model, key, n_starts, given, searched_by)
+    tick()
+    found, interrupted = run_together([worker(start) for start in starting], searched_by, tick)
     best = max(found, key=lambda one: one.value)
     point, value = best.point, best.value
     information = np.full((len(point), len(point)), np.nan)

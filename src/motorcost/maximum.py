@@ -24,16 +24,26 @@ def evaluator(
 ) -> Evaluate:
     """The model at any number of points, `size` at a time, so that only one size is compiled.
 
-    `weights` (points, trials) counts the trials of each point otherwise than once.
+    `weights` (points, trials) counts the trials of each point otherwise than once. The answer
+    for a point of NaN, which nobody asked for, means nothing.
     """
 
     def evaluate(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n = len(points)
         counts = np.ones((n, len(model.trials))) if weights is None else weights
-        fill = [(0, -n % size), (0, 0)]
-        filled, counted = (jnp.asarray(np.pad(each, fill, "edge")) for each in (points, counts))
+        rows = ((0, -n % size), (0, 0))
+        filled = np.pad(points, rows, constant_values=np.nan)
+        idle = np.isnan(filled).any(axis=1)
+        filled[idle] = points[~idle[:n]][0]
+        counted = np.where(idle[:, None], 0.0, np.pad(counts, rows))
         parts = [
-            evaluate_together(model, filled[i : i + size], counted[i : i + size], gradient, priors)
+            evaluate_together(
+                model,
+                jnp.asarray(filled[i : i + size]),
+                jnp.asarray(counted[i : i + size]),
+                gradient,
+                priors,
+            )
             for i in range(0, len(filled), size)
         ]
         values, gradients = (np.concatenate(each)[:n] for each in zip(*parts, strict=True))
@@ -66,7 +76,6 @@ def begin(
     n_starts: int,
     given: list[np.ndarray],
     evaluate: Evaluate,
-    tick: Callable[[], None],
 ) -> list[np.ndarray]:
     """The given points, and the best of those drawn."""
     drawn = np.zeros((0, len(model.names)))
@@ -77,7 +86,6 @@ def begin(
         drawn = np.stack([np.asarray(c.support.draw(k, shape)) for c, k in columns], axis=1)
     points = np.concatenate([np.reshape(given, (-1, len(model.names))), drawn])
     values, gradients = evaluate(points)
-    tick()
     possible = np.isfinite(values) & np.isfinite(gradients).all(axis=1)
     if not possible.any():
         _explain(model, points)
@@ -155,10 +163,3 @@ def covariance_of(information: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     cov[open_, :] = cov[:, open_] = np.nan
     cov[open_, open_] = np.inf
     return cov
-
-
-def natural_interval(support: Any, ends: tuple[float, float]) -> tuple[float, float]:
-    """The ends of an interval on the line, in natural units."""
-    with np.errstate(over="ignore"):
-        low, high = np.exp(ends) if support.logarithmic else ends
-    return float(low), float(high)

@@ -24,8 +24,10 @@ from motorcost.tasks import parameters as declared_parameters
 from motorcost.tasks.declare import Task
 from motorcost.trials import Trials
 
-Free = Mapping[str, Support] | Sequence[str]
+Free = Mapping[str, Support | None] | Sequence[str]  # None, or a name alone: the usual support
 Point = Float[Array, " p"]
+# Up to so many problems at a point, several points are evaluated at once.
+FEW_PROBLEMS = 6
 
 
 class Coordinate(eqx.Module):
@@ -55,6 +57,12 @@ class Model(eqx.Module):
     def names(self) -> tuple[str, ...]:
         """The coordinates' names."""
         return tuple(coordinate.name for coordinate in self.coordinates)
+
+    @property
+    def problems(self) -> int:
+        """How many problems the trials need at a point: one for each length and condition."""
+        columns = [self.trials.lengths, *self.trials.conditions.values()]
+        return len(set(zip(*(column.tolist() for column in columns), strict=True)))
 
     @property
     def bounds(self) -> np.ndarray:
@@ -128,9 +136,19 @@ def evaluate_together(
         value = jnp.where(weight > 0, weight * each, 0.0).sum()
         return value + model.log_prior(point) if priors else value
 
-    if gradient:
-        return jax.vmap(jax.value_and_grad(objective))(points, weights)
-    return jax.vmap(objective)(points, weights), jnp.zeros_like(points)
+    def one(point: Point, weight: Float[Array, " N"]) -> tuple[Array, Array]:
+        if gradient:
+            return jax.value_and_grad(objective)(point, weight)
+        return objective(point, weight), jnp.zeros_like(point)
+
+    if model.problems <= FEW_PROBLEMS:
+        return jax.vmap(one)(points, weights)
+    # Problems that are solved together wait for the slowest, and wild points are slow: with many
+    # problems at each point, points take turns, and one in which no trial counts is passed over.
+    nothing = (jnp.zeros(()), jnp.zeros(points.shape[1]))
+    return jax.lax.map(
+        lambda each: jax.lax.cond(each[1].any(), one, lambda *_: nothing, *each), (points, weights)
+    )
 
 
 @eqx.filter_jit
@@ -233,6 +251,7 @@ def _supports(
         raise InputError("nothing is free: name at least one parameter to infer")
     takes = takes_arguments(task)
     noises = observer.parameters if isinstance(observer, Recording) else ()
+    given: Mapping[str, Support | None]
     given = free if isinstance(free, Mapping) else dict.fromkeys(free)
     supports: dict[str, Support] = {}
     for name, support in given.items():

@@ -79,6 +79,13 @@ class Support:
         """The value of a point on the line."""
         return jnp.exp(point) if self.logarithmic else jnp.asarray(point)
 
+    def natural(self, ends: tuple[float, float]) -> tuple[float, float]:
+        """The ends of an interval on the line, which may be infinite, in natural units."""
+        if not self.logarithmic:
+            return float(ends[0]), float(ends[1])
+        with np.errstate(over="ignore"):
+            return float(np.exp(ends[0])), float(np.exp(ends[1]))
+
     def log_prior(self, point: Any) -> Any:
         """Log density on the line, up to a constant; 0 where the prior is flat."""
         if self.sd is None:

@@ -44,9 +44,8 @@ def run_together(
 ) -> tuple[list[Any], bool]:
     """What each worker returns, and whether the user interrupted (workers then get `StoppedError`).
 
-    `evaluate` always gets as many points as there are workers, so that it compiles once; the
-    places of those who are done are filled with points of others. `tick` is called after every
-    batch.
+    `evaluate` always gets as many points as there are workers, so that it compiles once; those
+    of workers who are done are NaN. `tick` is called after every batch.
     """
     results: list[Any] = [None] * len(workers)
     errors: list[BaseException] = []
@@ -89,8 +88,8 @@ def run_together(
                 if not active:
                     break
                 places = dict(asked)
-            filling = next(iter(places.values()))
-            points = np.stack([places.get(i, filling) for i in range(len(workers))])
+            nobody = np.full_like(next(iter(places.values())), np.nan)
+            points = np.stack([places.get(i, nobody) for i in range(len(workers))])
             values, gradients = (np.asarray(part) for part in evaluate(points))
             with changed:
                 answers.update({i: (float(values[i]), gradients[i]) for i in places})

@@ -12,7 +12,7 @@ from motorcost import checks
 from motorcost.diagnostics.replicates import simulate_like
 from motorcost.errors import InputError
 from motorcost.fit import Fit
-from motorcost.maximum import Progress, evaluator, n_samples, natural_interval
+from motorcost.maximum import Progress, evaluator, n_samples
 from motorcost.model import evaluate_data_sets
 from motorcost.search import Ask, Evaluate, Found, run_together, search
 
@@ -46,7 +46,7 @@ class Bootstrap:
         ends = np.quantile(self.points, [0.5 - level / 2, 0.5 + level / 2], axis=0).T
         coordinates = self.fit.model.coordinates
         return {
-            c.name: natural_interval(c.support, (float(low), float(high)))
+            c.name: c.support.natural((float(low), float(high)))
             for c, (low, high) in zip(coordinates, ends, strict=True)
         }
 
@@ -102,6 +102,7 @@ def _worker(fit: Fit) -> Callable[[Ask], Found]:
 
 def _of_data_sets(fit: Fit, observed: np.ndarray) -> Evaluate:
     def evaluate(points: np.ndarray) -> Any:
-        return evaluate_data_sets(fit.model, jnp.asarray(points), jnp.asarray(observed), fit.priors)
+        asked = np.where(np.isnan(points), fit.point, points)
+        return evaluate_data_sets(fit.model, jnp.asarray(asked), jnp.asarray(observed), fit.priors)
 
     return evaluate

@@ -1,5 +1,18 @@
 """One self-contained HTML page: text, tables and pictures, readable offline and in print."""
 
-from motorcost.report.page import Picture, Section, Table, write_report
+from motorcost.report.fitted import fit_sections, write_fit
+from motorcost.report.page import Picture, Points, Section, Table, write_report
+from motorcost.report.results import compare_results, read_result, result_of
 
-__all__ = ["Picture", "Section", "Table", "write_report"]
+__all__ = [
+    "Picture",
+    "Points",
+    "Section",
+    "Table",
+    "compare_results",
+    "fit_sections",
+    "read_result",
+    "result_of",
+    "write_fit",
+    "write_report",
+]

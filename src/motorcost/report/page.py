@@ -18,13 +18,19 @@ class Picture:
 
     figure: Figure
     alt: str
+    name: str = ""  # of a file, without its suffix
+
+    @property
+    def png(self) -> bytes:
+        """The figure as a PNG file."""
+        buffer = BytesIO()
+        self.figure.savefig(buffer, format="png", dpi=130)
+        return buffer.getvalue()
 
     @property
     def data(self) -> str:
         """The figure as the text of a PNG."""
-        buffer = BytesIO()
-        self.figure.savefig(buffer, format="png", dpi=130)
-        return base64.b64encode(buffer.getvalue()).decode("ascii")
+        return base64.b64encode(self.png).decode("ascii")
 
 
 @dataclass(frozen=True)
@@ -36,18 +42,26 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Points:
+    """Sentences, one below the other."""
+
+    lines: Sequence[str]
+
+
+@dataclass(frozen=True)
 class Section:
     """A heading, a few sentences, and what there is to look at."""
 
     title: str
     text: str
-    content: Sequence[Table | Picture] = ()
+    content: Sequence[Table | Picture | Points] = ()
 
 
 def write_report(path: Path, title: str, lead: str, sections: Sequence[Section]) -> None:
     """Write the page to `path`, whole or not at all. All text is escaped."""
     environment = Environment(loader=PackageLoader("motorcost.report", "."), autoescape=True)
     environment.tests["table"] = lambda item: isinstance(item, Table)
+    environment.tests["points"] = lambda item: isinstance(item, Points)
     html = environment.get_template("page.html").render(title=title, lead=lead, sections=sections)
     with written_whole(path) as draft:
         draft.write_text(html, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The command line."""
+"""motorcost simulate and motorcost demo."""
 
 import os
 import sys
@@ -7,35 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from motorcost import checks
-from motorcost.errors import ConvergenceError, InputError
-
-app = typer.Typer(
-    name="motorcost",
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Infer what people, animals and robots care about from how they move.",
-)
-
-TASKS = ("reaching", "saccade", "tracking", "random_problem")
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        import motorcost
-
-        typer.echo(f"motorcost {motorcost.__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
-    ] = False,
-) -> None:
-    """Infer what people, animals and robots care about from how they move."""
+from motorcost.cli.app import app
+from motorcost.cli.options import TASKS, values_of
+from motorcost.errors import InputError
+from motorcost.study import find_task
 
 
 @app.command(
@@ -75,11 +50,11 @@ def simulate(
 
     import motorcost as mc
 
-    chosen = _task(task, problem_seed)
+    chosen = find_task(task, problem_seed)
     if parameters:
         _list_parameters(chosen)
         return
-    values = _values(chosen, assignments or [])
+    values = values_of(chosen, assignments or [])
     to_file = str(output) != "-"
     if to_file:
         mc.io.check_writable(output)
@@ -137,36 +112,6 @@ def demo(
     run(output, trials)
 
 
-def _task(name: str, problem_seed: int) -> Any:
-    import jax
-
-    import motorcost as mc
-
-    checks.one_of("task", name, TASKS)
-    if name == "random_problem":
-        return mc.tasks.random_problem(jax.random.key(problem_seed))
-    return getattr(mc.tasks, name)
-
-
-def _values(task: Any, assignments: list[str]) -> dict[str, Any]:
-    import motorcost as mc
-
-    defaults = mc.tasks.defaults(task)
-    values: dict[str, Any] = {}
-    for assignment in assignments:
-        name, equals, text = assignment.partition("=")
-        if not equals:
-            raise InputError(f"--set needs NAME=VALUE, got {assignment!r}")
-        checks.one_of("parameter", name, list(defaults))
-        kind = type(defaults[name])
-        try:
-            values[name] = kind(text)
-        except ValueError:
-            what = "a whole number" if kind is int else "a number"
-            raise InputError(f"{name} must be {what}, got {text!r}") from None
-    return values
-
-
 def _list_parameters(task: Any) -> None:
     import motorcost as mc
 
@@ -189,38 +134,3 @@ def _save(figure: Any, path: Path) -> None:
 
     with mc.io.written_whole(path) as draft:
         figure.savefig(draft, dpi=150)
-
-
-def main() -> None:
-    """The console script: one line for an error, exit code 2 for bad input, no traceback."""
-    try:
-        import jax
-
-        jax.config.update("jax_enable_x64", True)
-        code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
-    except (typer.Abort, KeyboardInterrupt):
-        code = 130
-    except typer.TyperException as error:  # an option that is not there, an argument missing
-        _fail(getattr(error, "format_message", error.__str__)(), 2)
-    except InputError as error:
-        _fail(str(error), 2)
-    except ConvergenceError as error:
-        _fail(str(error), 1)
-    except OSError as error:
-        _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
-    except (MemoryError, OverflowError) as error:
-        _fail(f"too large: {error or 'out of memory'}", 2)
-    except RuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        _fail("out of memory: simulate fewer trials at a time", 1)
-    if code == 130:
-        typer.echo("motorcost: interrupted", err=True)
-        # JAX may be compiling in another thread, and would crash on the way out.
-        os._exit(130)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _fail(message: str, code: int) -> None:
-    typer.echo("motorcost: " + " ".join(message.split()), err=True)
-    sys.exit(code)

@@ -1,22 +1,18 @@
 """Pictures of behaviour and of policies. Each function returns a matplotlib `Figure`."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from motorcost import checks
 from motorcost.beliefs import Beliefs
 from motorcost.errors import InputError
+from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, finish_grid, grid, with_unit
 from motorcost.problem import Problem
 from motorcost.solver import Policy
 from motorcost.trials import Trials
-
-# From the Okabe-Ito palette, which people with any colour vision can tell apart.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"
 
 
 def plot_trials(
@@ -34,7 +30,7 @@ def plot_trials(
         names = list(channels)
     if not names:
         raise InputError("there are no channels to draw")
-    figure, axes = _grid(len(names))
+    figure, axes = grid(len(names))
     time = np.asarray(trials.times)
     for ax, name in zip(axes.flat, names, strict=False):
         i = trials.channel_names.index(checks.one_of("channel", name, trials.channel_names))
@@ -52,9 +48,9 @@ def plot_trials(
             ax.plot(time[there], one[there], color=GREY, alpha=0.4, linewidth=0.6, label=label)
         mean = np.nanmean(samples[:, some], axis=0)
         ax.plot(time[some], mean, color=BLUE, linewidth=2, label="mean")
-        ax.set_title(_with_unit(name, trials.channel_units[i]), fontsize=10)
-        _clean(ax)
-    _finish_grid(figure, axes, len(names))
+        ax.set_title(with_unit(name, trials.channel_units[i]), fontsize=10)
+        clean(ax)
+    finish_grid(figure, axes, len(names))
     return figure
 
 
@@ -80,7 +76,7 @@ def plot_gains(policy: Policy, states: Sequence[str] | None = None) -> Figure:
             ax.axhline(0, color=GREY, linewidth=0.5)
             ax.plot(time, gains[:, i], color=color, linewidth=1.8)
             ax.ticklabel_format(style="sci", scilimits=(-2, 3), axis="y")
-            _clean(ax)
+            clean(ax)
             if not gains[:, i].any():  # an axis of its own would only show noise about zero
                 ax.set_yticks([0])
             if row == 0:
@@ -112,7 +108,7 @@ def plot_beliefs(
     names = list(varied if states is None else states)
     if not names:
         raise InputError("there are no states to draw")
-    figure, axes = _grid(len(names))
+    figure, axes = grid(len(names))
     time = np.asarray(trials.times)
     for ax, name in zip(axes.flat, names, strict=False):
         i = problem.state_names.index(checks.one_of("state", name, problem.state_names))
@@ -124,9 +120,9 @@ def plot_beliefs(
         ax.plot(time, mean[:, i], "--", color=ORANGE, label="inferred belief ± 2 SD")
         if trials.beliefs is not None:
             ax.plot(time, trials.beliefs[trial, :, i], ":", color=GREEN, label="true belief")
-        ax.set_title(_with_unit(name, problem.state_units[i]), fontsize=10)
-        _clean(ax)
-    _finish_grid(figure, axes, len(names))
+        ax.set_title(with_unit(name, problem.state_units[i]), fontsize=10)
+        clean(ax)
+    finish_grid(figure, axes, len(names))
     return figure
 
 
@@ -158,48 +154,10 @@ def plot_costs(policy: Policy) -> Figure:
     ax.set_title(f"expected cost {final:.6g}", fontsize=10)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(frameon=False, fontsize=8)
-    _clean(ax)
+    clean(ax)
     return figure
 
 
 def _moves(trials: Trials, name: str) -> bool:
     samples = np.asarray(trials.observed[:, :, trials.channel_names.index(name)])
     return bool(np.nanmax(samples) > np.nanmin(samples))
-
-
-def _with_unit(name: str, unit: str) -> str:
-    return f"{name} ({unit})" if unit else name
-
-
-def _clean(ax: Axes) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=8)
-
-
-def _grid(panels: int) -> tuple[Figure, Any]:
-    columns = 2 if panels == 4 else min(panels, 3)
-    rows = -(-panels // columns)
-    figure = Figure(figsize=(3.4 * columns, 2.5 * rows + 0.2), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, sharex=True)
-
-
-def _finish_grid(figure: Figure, axes: Any, used: int) -> None:
-    """Hide the panels left over, label the lowest of each column, and draw one legend for all."""
-    columns = axes.shape[1]
-    handles: dict[str, Any] = {}
-    for panel, names in [ax.get_legend_handles_labels() for ax in axes.flat]:
-        handles |= dict(zip(names, panel, strict=True))
-    figure.legend(
-        list(handles.values()),
-        list(handles),
-        loc="outside upper right",
-        ncols=len(handles),
-        frameon=False,
-        fontsize=8,
-    )
-    for i, ax in enumerate(axes.flat):
-        if i >= used:
-            ax.set_visible(False)
-        elif i + columns >= used:
-            ax.set_xlabel("time (s)")
-            ax.tick_params(labelbottom=True)

@@ -1,0 +1,74 @@
+"""The command line: what all commands share."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from motorcost.errors import ConvergenceError, InputError
+
+app = typer.Typer(
+    name="motorcost",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Infer what people, animals and robots care about from how they move.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        import motorcost
+
+        typer.echo(f"motorcost {motorcost.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """Infer what people, animals and robots care about from how they move."""
+
+
+def main() -> None:
+    """The console script: one line for an error, exit code 2 for bad input, no traceback."""
+    try:
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
+    except (typer.Abort, KeyboardInterrupt):
+        _leave(130, "interrupted")
+    except InterruptedError as error:
+        _leave(130, str(error))
+    except typer.TyperException as error:  # an option that is not there, an argument missing
+        _fail(getattr(error, "format_message", error.__str__)(), 2)
+    except InputError as error:
+        _fail(str(error), 2)
+    except ConvergenceError as error:
+        _fail(str(error), 1)
+    except OSError as error:
+        _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
+    except (MemoryError, OverflowError) as error:
+        _fail(f"too large: {error or 'out of memory'}", 2)
+    except RuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        _fail("out of memory: simulate fewer trials at a time", 1)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _leave(code: int, message: str) -> None:
+    """Go at once: JAX may be compiling in another thread, and would crash on the way out."""
+    typer.echo(f"motorcost: {message}", err=True)
+    sys.stdout.flush()
+    os._exit(code)
+
+
+def _fail(message: str, code: int) -> None:
+    typer.echo("motorcost: " + " ".join(message.split()), err=True)
+    sys.exit(code)

@@ -1,0 +1,22 @@
+"""Pictures of behaviour, policies and fits. Each function returns a matplotlib `Figure`."""
+
+from motorcost.plots.behaviour import plot_beliefs, plot_costs, plot_gains, plot_trials
+from motorcost.plots.fits import (
+    plot_estimates,
+    plot_innovations,
+    plot_predictions,
+    plot_profiles,
+    plot_starts,
+)
+
+__all__ = [
+    "plot_beliefs",
+    "plot_costs",
+    "plot_estimates",
+    "plot_gains",
+    "plot_innovations",
+    "plot_predictions",
+    "plot_profiles",
+    "plot_starts",
+    "plot_trials",
+]
