@@ -209,7 +209,8 @@ def test_starts_of_trials_are_used(trials):
     policy = mc.solve(walk())  # for a start from the usual place
     for i, start in enumerate(starts):
         problem = walk().replace(initial_belief=start)
-        one = naive.log_likelihood(problem, policy, SEEN(problem), two.observed[i, :, :1])
+        seen = mc.observe(problem, ["place"], noise=0.1)
+        one = naive.log_likelihood(problem, policy, seen, two.observed[i, :, :1])
         assert_allclose(each[i], one, rtol=1e-9)
 
 

@@ -27,6 +27,8 @@ from motorcost.profiles import Profile
 from motorcost.study import Study
 from motorcost.trials import Trials
 
+THIS_MODEL = "this model"
+
 
 @dataclass
 class Analysis:
@@ -115,7 +117,7 @@ def analyse(
         result.bootstrap = bootstrap(found, key=draws, n=study.bootstrap, progress=progress)
 
     def against_baselines() -> None:
-        fits, impossible = {"this model": found}, []
+        fits, impossible = {THIS_MODEL: found}, []
         for name, task in (
             ("no signal-dependent noise", baselines.without_signal_noise(study.task)),
             ("steady noise of mean strength", baselines.with_average_noise(study.task)),

@@ -9,12 +9,14 @@ import numpy as np
 
 from motorcost.errors import ConvergenceError
 from motorcost.likelihood import log_likelihood
-from motorcost.model import Model, evaluate_together
+from motorcost.model import Model, evaluate, evaluate_together
 from motorcost.search import Evaluate
 from motorcost.trials import Trials
 
 # Points drawn for each start that is kept: the best of them are where searches begin.
 DRAWN_PER_START = 4
+# Up to so many problems at a point, several points are evaluated at once.
+FEW_PROBLEMS = 6
 # Called with what is being done, how much of it is done, and how much there is (None: unknown).
 Progress = Callable[[str, int, int | None], None]
 
@@ -28,14 +30,21 @@ def evaluator(
     for a point of NaN, which nobody asked for, means nothing.
     """
 
-    def evaluate(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def alone(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        values, gradients = np.full(len(points), np.nan), np.full(points.shape, np.nan)
+        counts = np.ones((len(points), len(model.trials))) if weights is None else weights
+        for i in np.flatnonzero(~np.isnan(points).any(axis=1)):
+            values[i], gradients[i] = evaluate(
+                model, jnp.asarray(points[i]), jnp.asarray(counts[i]), gradient, priors
+            )
+        return values, gradients
+
+    def together(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n = len(points)
         counts = np.ones((n, len(model.trials))) if weights is None else weights
         rows = ((0, -n % size), (0, 0))
-        filled = np.pad(points, rows, constant_values=np.nan)
-        idle = np.isnan(filled).any(axis=1)
-        filled[idle] = points[~idle[:n]][0]
-        counted = np.where(idle[:, None], 0.0, np.pad(counts, rows))
+        filled, counted = np.pad(points, rows, "edge"), np.pad(counts, rows)
+        filled = np.where(np.isnan(filled), points[~np.isnan(points).any(axis=1)][0], filled)
         parts = [
             evaluate_together(
                 model,
@@ -49,7 +58,9 @@ def evaluator(
         values, gradients = (np.concatenate(each)[:n] for each in zip(*parts, strict=True))
         return values, gradients
 
-    return evaluate
+    # Problems that are solved together wait for the slowest, and wild points are slow: with many
+    # problems at each point, points take turns.
+    return together if model.problems <= FEW_PROBLEMS else alone
 
 
 def ticking(what: str, progress: Progress | None) -> Callable[[], None]:

@@ -26,8 +26,6 @@ from motorcost.trials import Trials
 
 Free = Mapping[str, Support | None] | Sequence[str]  # None, or a name alone: the usual support
 Point = Float[Array, " p"]
-# Up to so many problems at a point, several points are evaluated at once.
-FEW_PROBLEMS = 6
 
 
 class Coordinate(eqx.Module):
@@ -119,6 +117,24 @@ class Model(eqx.Module):
         return sum((c.support.log_prior(x) for c, x in each), jnp.zeros(()))
 
 
+def objective(model: Model, point: Point, weight: Float[Array, " N"], priors: bool) -> Array:
+    """The log likelihood at a point (with `priors`: plus log prior), each trial counted by its
+    weight: 0 leaves it out, 2 takes it twice."""
+    each = model.log_likelihoods(point)
+    value = jnp.where(weight > 0, weight * each, 0.0).sum()  # not 0 * -inf, which is NaN
+    return value + model.log_prior(point) if priors else value
+
+
+@eqx.filter_jit
+def evaluate(
+    model: Model, point: Point, weight: Float[Array, " N"], gradient: bool, priors: bool
+) -> tuple[Float[Array, ""], Float[Array, " p"]]:
+    """The objective at a point, and its gradient (zeros unless asked for)."""
+    if gradient:
+        return jax.value_and_grad(lambda x: objective(model, x, weight, priors))(point)
+    return objective(model, point, weight, priors), jnp.zeros_like(point)
+
+
 @eqx.filter_jit
 def evaluate_together(
     model: Model,
@@ -127,28 +143,8 @@ def evaluate_together(
     gradient: bool,
     priors: bool,
 ) -> tuple[Float[Array, " S"], Float[Array, "S p"]]:
-    """The log likelihood (with `priors`: plus log prior) at several points, and gradients (zeros
-    unless asked for). Each trial counts by its weight: 0 leaves it out, 2 takes it twice."""
-
-    def objective(point: Point, weight: Float[Array, " N"]) -> Float[Array, ""]:
-        each = model.log_likelihoods(point)
-        # Not 0 * -inf, which is NaN.
-        value = jnp.where(weight > 0, weight * each, 0.0).sum()
-        return value + model.log_prior(point) if priors else value
-
-    def one(point: Point, weight: Float[Array, " N"]) -> tuple[Array, Array]:
-        if gradient:
-            return jax.value_and_grad(objective)(point, weight)
-        return objective(point, weight), jnp.zeros_like(point)
-
-    if model.problems <= FEW_PROBLEMS:
-        return jax.vmap(one)(points, weights)
-    # Problems that are solved together wait for the slowest, and wild points are slow: with many
-    # problems at each point, points take turns, and one in which no trial counts is passed over.
-    nothing = (jnp.zeros(()), jnp.zeros(points.shape[1]))
-    return jax.lax.map(
-        lambda each: jax.lax.cond(each[1].any(), one, lambda *_: nothing, *each), (points, weights)
-    )
+    """The objective at several points, and gradients (zeros unless asked for)."""
+    return jax.vmap(lambda x, weight: evaluate(model, x, weight, gradient, priors))(points, weights)
 
 
 @eqx.filter_jit
@@ -160,12 +156,11 @@ def evaluate_data_sets(
 ) -> tuple[Float[Array, " S"], Float[Array, "S p"]]:
     """The log likelihood (plus log prior) and its gradient, with other samples at each point."""
 
-    def objective(point: Point, samples: Float[Array, "N T o"]) -> Float[Array, ""]:
+    def of_data_set(point: Point, samples: Float[Array, "N T o"]) -> Float[Array, ""]:
         replaced = eqx.tree_at(lambda m: m.trials.observed, model, samples)
-        value = replaced.log_likelihoods(point).sum()
-        return value + model.log_prior(point) if priors else value
+        return objective(replaced, point, jnp.ones(len(samples)), priors)
 
-    return jax.vmap(jax.value_and_grad(objective))(points, observed)
+    return jax.vmap(jax.value_and_grad(of_data_set))(points, observed)
 
 
 @eqx.filter_jit

@@ -1,7 +1,6 @@
 """motorcost fit, compare, init, precision and datasets."""
 
 import json
-import os
 import shlex
 from pathlib import Path
 from typing import Annotated, Any
@@ -85,6 +84,7 @@ def fit(
     keeps what it has; the same command then goes on from there.
     """
     from motorcost.analysis import analyse
+    from motorcost.io import check_folder
     from motorcost.report import read_result, result_of, write_fit
 
     study = _study(locals())
@@ -208,16 +208,6 @@ def datasets(
 
     for each in mc.datasets.names() if name is None else [name]:
         typer.echo(str(mc.datasets.describe(each)))
-
-
-def check_folder(folder: Path) -> None:
-    """Raise unless results can be written into a folder; better asked before long work."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"cannot write into {folder}: it is a file")
-    if not folder.parent.is_dir():
-        raise InputError(f"cannot make {folder}: the folder {folder.parent} does not exist")
-    if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
-        raise InputError(f"cannot write into {folder}: no permission")
 
 
 def _has_result(folder: Path) -> bool:

@@ -9,6 +9,7 @@ import typer
 
 from motorcost.cli.app import app
 from motorcost.cli.options import TASKS, values_of
+from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
 from motorcost.study import find_task
 
@@ -102,14 +103,23 @@ def simulate(
 @app.command()
 def demo(
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the report; made if missing.")
+        Path, typer.Option("-o", "--output", help="Folder for the results; made if missing.")
     ] = Path("motorcost-demo"),
-    trials: Annotated[int, typer.Option(help="Trials to simulate of each task.")] = 20_000,
+    trials: Annotated[int, typer.Option(help="Trials to simulate.")] = 100,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same trials.")] = 0,
 ) -> None:
-    """Solve and simulate the built-in tasks, and write a report. Needs no input."""
-    from motorcost.demo import run
+    """Simulate reaches, write them to a file, fit it back and report. Needs no input."""
+    from motorcost.demo import again, against_truth, run
 
-    run(output, trials)
+    with showing_progress(False) as progress:
+        analysis, report = run(output, trials, seed, progress)
+    if analysis.interrupted:
+        raise InterruptedError(f"interrupted: what there is lies in {output}")
+    for line in against_truth(analysis):
+        typer.echo(line)
+    typer.echo(f"Trials: {output / 'trials.csv'}")
+    typer.echo(f"To fit them again: {again(output)}")
+    typer.echo(f"Report: {report}")
 
 
 def _list_parameters(task: Any) -> None:

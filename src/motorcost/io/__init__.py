@@ -1,12 +1,13 @@
 """Reading and writing behaviour."""
 
-from motorcost.io.files import check_writable, written_whole
+from motorcost.io.files import check_folder, check_writable, written_whole
 from motorcost.io.read import read
 from motorcost.io.tables import from_frame
 from motorcost.io.tidy import to_frame, write_csv
 from motorcost.io.write import write_mat, write_npz, write_parquet
 
 __all__ = [
+    "check_folder",
     "check_writable",
     "from_frame",
     "read",

@@ -21,6 +21,16 @@ def check_writable(path: Path) -> Path:
     return path
 
 
+def check_folder(folder: Path) -> None:
+    """Raise unless results can be written into a folder; better asked before long work."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"cannot write into {folder}: it is a file")
+    if not folder.parent.is_dir():
+        raise InputError(f"cannot make {folder}: the folder {folder.parent} does not exist")
+    if not os.access(folder if folder.exists() else folder.parent, os.W_OK):
+        raise InputError(f"cannot write into {folder}: no permission")
+
+
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """A path to write to, which takes the place of `path` once the block ends without error.

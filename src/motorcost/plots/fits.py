@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 from scipy.stats import norm
 
 from motorcost.diagnostics import Adequacy
@@ -218,13 +217,15 @@ def _value_axis(ax: Axes, logarithmic: bool) -> None:
         return
     ax.set_xscale("log")
     low, high = ax.get_xlim()
-    if high / low < 30:  # less than a decade or so: plain numbers instead of powers of ten
-        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0), numticks=12))
-        plain = ScalarFormatter()
-        plain.set_powerlimits((-2, 3))
-        ax.xaxis.set_major_formatter(plain)
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.xaxis.set_minor_locator(LogLocator(subs=(), numticks=1))
+    if high / low > 20:
+        return
+    # Less than a decade or so: a few plain numbers instead of powers of ten.
+    steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0]
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    ticks = [t for d in decades for s in steps if low <= (t := s * 10.0**d) <= high]
+    ticks = ticks[:: -(-len(ticks) // 5)]
+    ax.set_xticks(ticks, [f"{tick:.2g}" for tick in ticks])
+    ax.set_xticks([], minor=True)
 
 
 def _autocorrelation(innovations: np.ndarray, most: int = 10) -> tuple[np.ndarray, ...]:

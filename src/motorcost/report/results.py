@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from motorcost.analysis import Analysis
+from motorcost.analysis import THIS_MODEL, Analysis
 from motorcost.diagnostics import Channel
 from motorcost.errors import InputError
 
@@ -38,7 +38,7 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
         "log_likelihood": fit.log_likelihood,
         "aic": fit.aic,
         "bic": fit.bic,
-        "cross_validated_log_likelihood": analysis.cross_validated,
+        "cross_validated_log_likelihood": _cross_validated(analysis),
         "n_trials": len(analysis.trials),
         "converged": fit.converged,
         "interrupted": analysis.interrupted,
@@ -77,6 +77,12 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
         "data": {"files": [file.name for file in study.files], "checksum": analysis.checksum},
     }
     return _plain(result)
+
+
+def _cross_validated(analysis: Analysis) -> float | None:
+    if analysis.baselines is None:
+        return analysis.cross_validated
+    return next(row.cross_validated for row in analysis.baselines.rows if row.name == THIS_MODEL)
 
 
 def intervals_of(analysis: Analysis) -> dict[str, list[float]]:
