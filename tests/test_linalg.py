@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from motorcost import linalg
 from motorcost.linalg import semidefinite_cholesky, solve_semidefinite
 
 
@@ -49,3 +50,21 @@ def test_a_direction_without_variance_has_a_finite_derivative():
     B = M @ jnp.ones((3, 1))
     grads = jax.grad(lambda M, B: solve_semidefinite(M, B).sum(), argnums=(0, 1))(M, B)
     assert all(np.isfinite(g).all() for g in grads)
+
+
+@pytest.mark.parametrize("semi", [False, True])
+def test_definite_is_what_eigenvalues_say(semi):
+    rng = np.random.default_rng(0)
+    matrices = []
+    for lowest in (-1.0, -1e-6, -1e-9, -1e-12, 0.0, 1e-6, 1.0):
+        for size in (1, 3, 12):
+            axes = np.linalg.qr(rng.normal(size=(size, size)))[0]
+            roots = np.concatenate([[lowest], rng.uniform(0.5, 2.0, size - 1)])
+            M = (axes * roots) @ axes.T * 10.0 ** rng.integers(-6, 6)
+            matrices.append((M + M.T) / 2)
+    for M in matrices:
+        lowest = linalg.definiteness(M)
+        if abs(lowest + (linalg.EIGENVALUE_ROUNDING if semi else 0.0)) < 1e-14:
+            continue  # rounding decides
+        expected = lowest >= -linalg.EIGENVALUE_ROUNDING if semi else lowest > 0
+        assert bool(linalg.is_definite(jnp.asarray(M), semi)) == expected

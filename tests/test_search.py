@@ -18,6 +18,7 @@ def together(value, gradient, counts=None):
     def evaluate(points):
         if counts is not None:
             counts.append(len(points))
+        # Places of those who are done are NaN.
         return np.array([value(x) for x in points]), np.array([gradient(x) for x in points])
 
     return evaluate

@@ -108,7 +108,7 @@ def symmetric(
         scale = np.abs(each).max(axis=(1, 2), initial=0.0)
         if (np.abs(each - each.swapaxes(1, 2)).max(axis=(1, 2)) > 1e-8 * scale).any():
             raise InputError(f"{name} must be symmetric")
-        lowest = definiteness(each, np)
+        lowest = definiteness(each)
         bad = lowest <= 0 if definite else lowest < -EIGENVALUE_ROUNDING
         if bad.any():
             first = int(np.argmax(bad))

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 # A pivot below this fraction of its diagonal entry is what rounding leaves of a zero.
 RANK_TOLERANCE = 1e-13
@@ -38,15 +39,40 @@ def symmetrised(M: Float[Array, "*batch n n"]) -> Float[Array, "*batch n n"]:
     return (M + jnp.swapaxes(M, -1, -2)) / 2
 
 
-def definiteness(M: Any, xp: Any = jnp) -> Any:
+def definiteness(M: np.ndarray) -> np.ndarray:
     """The lowest eigenvalue of each symmetric matrix after scaling its diagonal to one.
 
     Positive for a definite matrix, not below -EIGENVALUE_ROUNDING for a semidefinite one. The
-    scaling keeps a large entry from hiding a wrong sign beside it. `xp` is jax.numpy or numpy.
+    scaling keeps a large entry from hiding a wrong sign beside it.
     """
+    return np.linalg.eigvalsh(_scaled(M, np))[..., 0]
+
+
+def is_definite(M: Float[Array, "*batch n n"], semi: bool = False) -> Bool[Array, "*batch"]:
+    """Whether each symmetric matrix is positive definite, or (`semi`) semidefinite, as
+    `definiteness` tells it; for traced code, where batches of eigenvalues are slow and, on
+    machines with few cores, have been seen to hang.
+
+    Elimination of M - s I meets only positive pivots if and only if all eigenvalues exceed s.
+    """
+    rest = _scaled(M, jnp) + (EIGENVALUE_ROUNDING if semi else 0.0) * jnp.eye(M.shape[-1])
+
+    def eliminate(j: Any, carry: Any) -> Any:
+        rest, positive = carry
+        pivot = rest[..., j, j]
+        column = rest[..., :, j]
+        over = jnp.where(pivot > 0, pivot, 1.0)[..., None, None]
+        rest = rest - column[..., :, None] * column[..., None, :] / over
+        return rest, positive & (pivot > 0)
+
+    return loop(M.shape[-1], eliminate, (rest, jnp.ones(M.shape[:-2], bool)))[1]
+
+
+def _scaled(M: Any, xp: Any) -> Any:
+    """M with its diagonal scaled to one; `xp` is jax.numpy or numpy."""
     diagonal = xp.diagonal(M, axis1=-2, axis2=-1)
     scale = xp.sqrt(xp.where(diagonal > 0, diagonal, 1.0))
-    return xp.linalg.eigvalsh(M / (scale[..., :, None] * scale[..., None, :]))[..., 0]
+    return M / (scale[..., :, None] * scale[..., None, :])
 
 
 def semidefinite_cholesky(

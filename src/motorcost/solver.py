@@ -20,9 +20,8 @@ from jaxtyping import Array, Bool, Float, Int
 from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.linalg import (
-    EIGENVALUE_ROUNDING,
     RANK_TOLERANCE,
-    definiteness,
+    is_definite,
     semidefinite_cholesky,
     solve_least,
     solve_semidefinite,
@@ -303,8 +302,8 @@ def _makes_sense(problem: Problem) -> Bool[Array, ""]:
     the values that were not known then."""
     p = problem
     spreads = jnp.stack([p.initial_belief_cov, p.initial_state_cov])
-    semidefinite = jnp.concatenate([definiteness(p.Q), definiteness(spreads)])
-    return (semidefinite >= -EIGENVALUE_ROUNDING).all() & (definiteness(p.R) > 0).all()
+    semidefinite = is_definite(p.Q, semi=True).all() & is_definite(spreads, semi=True).all()
+    return semidefinite & is_definite(p.R).all()
 
 
 @jax.custom_jvp
