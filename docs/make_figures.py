@@ -33,6 +33,23 @@ def main() -> None:
     save(efforts_figure(), "efforts.png")
     save(beliefs_figure(), "beliefs.png")
     save(tracking_figure(), "tracked.png")
+    save(profiles_figure(), "profiles.png")
+
+
+def profiles_figure() -> Figure:
+    """What a camera's recording of 100 reaches says: the fit that the README's commands make."""
+    import motorcost as mc
+
+    truth = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
+    problem = mc.tasks.reaching()
+    camera = mc.Recording(["position"], noise=1e-3)
+    trials = mc.simulate(
+        problem, mc.solve(problem), n_trials=100, key=jax.random.key(0), observer=camera(problem)
+    )
+    fit = mc.fit(
+        mc.tasks.reaching, trials, list(truth), observer=camera, key=jax.random.key(0), n_starts=4
+    )
+    return mc.plots.plot_profiles(fit, fit.profiles(), truth=truth)
 
 
 def efforts_figure() -> Figure:

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from scipy.interpolate import PchipInterpolator
 from scipy.stats import norm
 
 from motorcost.diagnostics import Adequacy
@@ -86,7 +88,9 @@ def plot_profiles(
             ax.plot(
                 np.asarray(support.from_line(grid)), values - top, color=GREY, lw=1.2, label="slice"
             )
-        ax.plot(x, profile.log_likelihoods - top, "o-", color=BLUE, ms=3, label="profile")
+        grid, curve = _curve(profile, float(fit.point[fit.names.index(profile.name)]))
+        ax.plot(np.asarray(support.from_line(grid)), curve, color=BLUE, lw=1.8, label="profile")
+        ax.plot(x, profile.log_likelihoods - top, "o", color=BLUE, ms=3)
         ax.axvline(fit.estimates[profile.name], color=BLUE, lw=0.8)
         if truth is not None and profile.name in truth:
             ax.axvline(truth[profile.name], color=GREEN, ls=":", lw=1.8, label="truth")
@@ -220,12 +224,19 @@ def _value_axis(ax: Axes, logarithmic: bool) -> None:
     if high / low > 20:
         return
     # Less than a decade or so: a few plain numbers instead of powers of ten.
-    steps = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0]
-    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    ticks = [t for d in decades for s in steps if low <= (t := s * 10.0**d) <= high]
-    ticks = ticks[:: -(-len(ticks) // 5)]
-    ax.set_xticks(ticks, [f"{tick:.2g}" for tick in ticks])
+    ticks = [tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high]
+    ax.set_xticks(ticks, [f"{tick:.3g}" for tick in ticks])
     ax.set_xticks([], minor=True)
+
+
+def _curve(profile: Profile, at: float) -> tuple[np.ndarray, np.ndarray]:
+    """A smooth profile through the points that were computed: the signed root of its drop is
+    almost a straight line."""
+    drop = profile.log_likelihoods.max() - profile.log_likelihoods
+    root = np.sign(profile.points - at) * np.sqrt(np.maximum(drop, 0))
+    seen = np.isfinite(root)
+    grid = np.linspace(profile.points[seen].min(), profile.points[seen].max(), 100)
+    return grid, -(PchipInterpolator(profile.points[seen], root[seen])(grid) ** 2)
 
 
 def _autocorrelation(innovations: np.ndarray, most: int = 10) -> tuple[np.ndarray, ...]:
