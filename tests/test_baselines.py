@@ -101,7 +101,7 @@ def test_an_agent_that_did_not_know_its_noise_does_not_learn_it_in_a_baseline():
 
     believed = unaware().believed
     plain = mc.baselines.with_average_noise(unaware)()
-    assert_allclose(mc.solve(plain).L, mc.solve(believed).L, rtol=1e-8)
+    assert_allclose(mc.solve(plain).K, mc.solve(believed).K, rtol=1e-8)
 
 
 def test_declared_parameters_and_conditions_are_kept():

@@ -1,3 +1,4 @@
+import dataclasses
 from dataclasses import replace
 
 import jax
@@ -9,6 +10,8 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import chi2, norm
 
 import motorcost as mc
+from motorcost.maximum import covariance_of, observed_information
+from motorcost.model import Coordinate
 
 KEY = jax.random.key(0)
 STEPS, N = 12, 30
@@ -243,6 +246,30 @@ def test_the_scale_of_the_search_changes_nothing(fit, trials):
         list(fit.log_standard_errors.values()),
         rtol=1e-2,
     )
+
+
+def with_support(fit, support):
+    return dataclasses.replace(fit.model, coordinates=(Coordinate("x", support),))
+
+
+def test_a_parameter_without_bounds_may_be_large(fit):
+    """As one with a Normal prior, in units in which its standard error is 30."""
+    model = with_support(fit, mc.Normal(0.0, 100.0))
+    assert_allclose(covariance_of(model, np.array([[1 / 900.0]])), [[900.0]])
+
+
+def test_a_parameter_without_bounds_may_be_small(fit):
+    """A log-normal likelihood around 1e-5, on the natural scale."""
+    at, sd = 1e-5, 0.1
+
+    def evaluate(points):
+        x = np.maximum(points, 1e-9)
+        z = np.log(x / at) / sd
+        return -0.5 * z[:, 0] ** 2, -z / (sd * x)
+
+    model = with_support(fit, mc.Normal(1e-5, 1e-5))
+    _, information = observed_information(model, evaluate, np.array([at]))
+    assert_allclose(information, [[1 / (sd * at) ** 2]], rtol=1e-2)
 
 
 # --- what the data cannot tell ---

@@ -335,7 +335,7 @@ def reaches():
         ({"free": "effort"}, "free must name parameters with their support, got 'effort'"),
         ({"free": ["steps"]}, "steps has no support of its own"),
         ({"free": {"steps": mc.Uniform(2.0, 9.0)}}, "steps cannot be free"),
-        ({"free": {"effort": EFFORT}, "fixed": {"steps": 9}}, "steps cannot be fixed"),
+        ({"free": {"effort": EFFORT}, "fixed": {"steps": 9}}, "steps cannot be free or fixed"),
         ({"free": {"effort": EFFORT.each("hand")}}, "no condition 'hand' .* theirs: target"),
         ({"free": {"effort": (1e-8, 1e-2)}}, r"the support of effort must be made by .* \(1e-08"),
         ({"task": USUAL(steps=4)}, "a task is a function that makes a Problem, got P"),

@@ -24,7 +24,7 @@ from motorcost.fit import Fit, fit
 from motorcost.maximum import Progress, evaluator
 from motorcost.observer import Recording
 from motorcost.profiles import Profile
-from motorcost.study import Study
+from motorcost.study import Study, check_bootstrap
 from motorcost.trials import Trials
 
 THIS_MODEL = "this model"
@@ -67,6 +67,7 @@ def analyse(
         if progress is not None:
             progress(what, done, total)
 
+    check_bootstrap(study.bootstrap)
     tell("reading")
     movements = study.movements()
     trials, notes = study.trials(movements)
@@ -100,7 +101,10 @@ def analyse(
         return result
 
     def profile() -> None:
-        result.profiles = found.profiles(progress=progress)
+        profiles = found.profiles(progress=progress)
+        if np.isnan([each.ends for each in profiles]).any():  # interrupted on the way to them
+            raise KeyboardInterrupt
+        result.profiles = profiles
         result.slices = {each.name: _slice(found, each) for each in result.profiles}
 
     def check() -> None:
@@ -115,6 +119,8 @@ def analyse(
     def resample() -> None:
         draws = jax.random.fold_in(key, 3)
         result.bootstrap = bootstrap(found, key=draws, n=study.bootstrap, progress=progress)
+        if result.bootstrap.interrupted:
+            raise KeyboardInterrupt
 
     def against_baselines() -> None:
         fits, impossible = {THIS_MODEL: found}, []
@@ -123,9 +129,13 @@ def analyse(
             ("steady noise of mean strength", baselines.with_average_noise(study.task)),
         ):
             try:
-                fits[name] = fitted(task, name, [found.estimates], max(1, study.starts // 3))
+                here = within_supports(found, found.point)
+                fits[name] = fitted(task, name, [here], max(1, study.starts // 3))
             except (InputError, ConvergenceError) as error:
                 impossible.append((name, str(error)))
+                continue
+            if fits[name].interrupted:
+                raise KeyboardInterrupt
         result.impossible = tuple(impossible)
         crossing = None if _folds(study, trials) < 2 else jax.random.fold_in(key, 2)
         tell("comparing")
@@ -145,6 +155,15 @@ def analyse(
     except KeyboardInterrupt:
         result.interrupted = True
     return result
+
+
+def within_supports(found: Fit, point: np.ndarray) -> dict[str, float]:
+    """Natural values of a point, to start at: at a bound, rounding would put them outside."""
+    values = found.model.values(point)
+    return {
+        c.name: float(np.clip(values[c.name], c.support.low, c.support.high))
+        for c in found.model.coordinates
+    }
 
 
 def _to_resume(

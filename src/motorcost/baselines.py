@@ -23,7 +23,7 @@ def without_signal_noise(task: Task) -> Task:
     What is left may be too little to explain any recording: a world that is certain contradicts
     the data unless they are recorded with noise.
     """
-    return _changed(task, lambda problem: _plain(problem, [], []))
+    return _changed(task, lambda problem: _plain(problem, None, None))
 
 
 def with_average_noise(task: Task, at: Mapping[str, Any] | None = None) -> Task:
@@ -40,9 +40,7 @@ def with_average_noise(task: Task, at: Mapping[str, Any] | None = None) -> Task:
         L = solve(like).L
         uu = (L @ hh[:-1] @ jnp.swapaxes(L, -1, -2)).mean(axis=0)
         control, state = semidefinite_cholesky(uu), semidefinite_cholesky(xx[:-1].mean(axis=0))
-        motor = [problem.C[:, i] @ control for i in range(problem.C.shape[1])]
-        sensory = [problem.D[:, j] @ state for j in range(problem.D.shape[1])]
-        return _plain(problem, motor, sensory)
+        return _plain(problem, control, state)
 
     def make(problem: Problem, **arguments: Any) -> Problem:
         return change(problem, problem if at is None else task(**(arguments | dict(at))))
@@ -50,10 +48,14 @@ def with_average_noise(task: Task, at: Mapping[str, Any] | None = None) -> Task:
     return _changed(task, make, with_arguments=True)
 
 
-def _plain(problem: Problem, motor: list[Any], sensory: list[Any]) -> Problem:
-    """Without C and D, and with further columns of V and W instead."""
+def _plain(problem: Problem, control: Any, state: Any) -> Problem:
+    """Without C and D. Given factors of the mean squares of control and state, V and W have
+    steady noise of the same strength instead; so has what the agent believes, as far as it
+    believed in signal-dependent noise."""
 
     def without(one: Problem) -> Problem:
+        motor = [] if control is None else [C @ control for C in jnp.moveaxis(one.C, 1, 0)]
+        sensory = [] if state is None else [D @ state for D in jnp.moveaxis(one.D, 1, 0)]
         V = jnp.concatenate([one.V, *motor], axis=-1)
         W = jnp.concatenate([one.W, *sensory], axis=-1)
         return one.replace(C=[], D=[], V=V, W=W)

@@ -25,7 +25,7 @@ from motorcost.maximum import (
     polished,
     ticking,
 )
-from motorcost.model import Free, Model, make_model
+from motorcost.model import Free, Model, make_model, scores
 from motorcost.observer import Observer
 from motorcost.problem import Problem
 from motorcost.profiles import Profile, profiles
@@ -90,7 +90,7 @@ class Fit:
     def covariance(self) -> np.ndarray:
         """Of the estimates on their lines, from the observed information: infinite for what the
         data leave open, NaN if the search was interrupted."""
-        return covariance_of(self.information, self.model.bounds)
+        return covariance_of(self.model, self.information)
 
     @property
     def line_errors(self) -> dict[str, float]:
@@ -115,6 +115,15 @@ class Fit:
             for name, error in errors.items()
             if name in known | positive
         }
+
+    def robust_errors(self) -> dict[str, float]:
+        """Standard errors on the line, by name, that hold if the model is not quite right: from
+        how much the trials' own scores vary (the sandwich formula)."""
+        if self.interrupted:
+            raise InputError("the fit was interrupted before its maximum: there are no errors yet")
+        each = np.asarray(scores(self.model, jnp.asarray(self.point))[1])
+        spread = self.covariance @ (each.T @ each) @ self.covariance
+        return dict(zip(self.names, np.sqrt(np.diagonal(spread)).tolist(), strict=True))
 
     @property
     def _logarithmic(self) -> list[Any]:
@@ -323,8 +332,11 @@ def fit(
     information = np.full((len(point), len(point)), np.nan)
     converged = False
     if not interrupted:
-        point, value, information, converged = polished(model, evaluate, point, value)
-        tick()
+        try:
+            point, value, information, converged = polished(model, evaluate, point, value)
+            tick()
+        except KeyboardInterrupt:
+            interrupted = True
     prior = float(model.log_prior(point)) if priors else 0.0
     return Fit(
         model=model,

@@ -7,8 +7,8 @@ import numpy as np
 
 from motorcost.model import Coordinate
 
-# A direction is open if two standard errors either way reach across the support, and weak if it
-# is known no better than within a factor of two.
+# A direction is open if along it two standard errors either way reach across a support, and weak
+# if it is known no better than within a factor of two.
 WEAK = float(np.log(2.0))
 
 
@@ -40,17 +40,17 @@ def directions(coordinates: Sequence[Coordinate], information: np.ndarray) -> li
     """
     if not np.isfinite(information).all():
         return []
-    bounds = np.array([c.support.bounds for c in coordinates])
-    width = np.where(np.isfinite(bounds).all(axis=1), bounds[:, 1] - bounds[:, 0], 20.0)
+    width = np.array([c.support.width for c in coordinates])
     roots, axes = np.linalg.eigh(information)
     result = []
     for root, axis in zip(roots, axes.T, strict=True):
         axis = axis / axis[np.argmax(np.abs(axis))]
-        # In units of the parameter that weighs most.
-        error = float(np.sqrt(1.0 / root) / np.linalg.norm(axis)) if root > 0 else np.inf
-        across = float(np.min(width / np.maximum(np.abs(axis), 1e-12)))
+        size = float(np.linalg.norm(axis))
+        error = size / float(np.sqrt(root)) if root > 0 else np.inf
+        # How far the parameters move along it within a standard error, beside their supports.
+        moves = np.abs(axis) * error / size**2
         logarithmic = all(c.support.logarithmic for c in coordinates)
-        verdict = "open" if 4 * error > across else "known"
+        verdict = "open" if (4 * moves > width).any() else "known"
         if verdict == "known" and logarithmic and error > WEAK:
             verdict = "weak"
         names = [c.name for c in coordinates]

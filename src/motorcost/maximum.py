@@ -121,7 +121,7 @@ def polished(
     a thousandth of a unit of log likelihood, by the information, inside the bounds."""
     bounds = model.bounds
     for _ in range(6):
-        gradient, information = observed_information(evaluate, point, bounds)
+        gradient, information = observed_information(model, evaluate, point)
         if not (np.isfinite(gradient).all() and np.isfinite(information).all()):
             return point, value, np.full_like(information, np.nan), False
         at_low, at_high = point <= bounds[:, 0], point >= bounds[:, 1]
@@ -140,17 +140,17 @@ def polished(
         if not its_value > value:
             break
         point, value = moved, its_value
-    return point, value, information, bool(gain < 1e-3)
+    peak = not inside.any() or bool((roots > -1e-6 * np.abs(roots).max()).all())
+    return point, value, information, peak and gain < 1e-3
 
 
 def observed_information(
-    evaluate: Evaluate, point: np.ndarray, bounds: np.ndarray
+    model: Model, evaluate: Evaluate, point: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The gradient at a point, and minus the second derivatives, by differences of gradients:
     central ones, or inwards from a bound."""
-    p = len(point)
-    finite = np.where(np.isfinite(bounds), bounds, np.sign(bounds) * (np.abs(point)[:, None] + 1.0))
-    h = 1e-4 * np.minimum(finite[:, 1] - finite[:, 0], 10.0)
+    p, bounds = len(point), model.bounds
+    h = np.array([c.support.step for c in model.coordinates])
     above = np.minimum(point + h, bounds[:, 1])
     below = np.maximum(point - h, bounds[:, 0])
     moved = [point + np.eye(p)[k] * (to[k] - point[k]) for k in range(p) for to in (above, below)]
@@ -160,12 +160,12 @@ def observed_information(
     return gradients[0], (information + information.T) / 2
 
 
-def covariance_of(information: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+def covariance_of(model: Model, information: np.ndarray) -> np.ndarray:
     """The inverse of the information, infinite where there is none: along directions in which
     even the whole support is within a standard error, and for parameters that take part."""
     if not np.isfinite(information).all():
         return np.full_like(information, np.nan)
-    width = np.where(np.isfinite(bounds).all(axis=1), bounds[:, 1] - bounds[:, 0], 20.0)
+    width = np.array([c.support.width for c in model.coordinates])
     roots, axes = np.linalg.eigh(information * np.outer(width, width))
     flat = roots < 1.0
     axes = axes * width[:, None]

@@ -6,7 +6,7 @@ have one each, on the line that its support runs on (mostly the logarithm).
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import equinox as eqx
 import jax
@@ -203,11 +203,19 @@ def make_model(
     fixed = dict(fixed or {})
     for name in fixed:
         checks.one_of("parameter", name, takes)
-    if "dt" in takes:
-        fixed.setdefault("dt", float(trials.times[1] - trials.times[0]))
-    if "steps" in fixed:
-        raise InputError("steps cannot be fixed: the trials' lengths tell it")
+    fixed = {
+        name: it.item() if np.ndim(it) == 0 and hasattr(it, "item") else it
+        for name, it in fixed.items()
+    }
+    step = float(trials.times[1] - trials.times[0])
+    if "dt" in takes and not np.isclose(fixed.setdefault("dt", step), step, rtol=1e-6):
+        _wrong_step(step, fixed["dt"])
     supports = _supports(task, free, observer, trials)
+    for name in (*supports, *fixed):
+        if name == "steps":
+            raise InputError("steps cannot be free or fixed: the trials' lengths tell it")
+        if name in fixed and name in trials.conditions:
+            raise InputError(f"{name} cannot be fixed: it is a condition of the trials")
     for name in supports:
         if name in fixed:
             raise InputError(f"{name} cannot be both free and fixed")
@@ -220,13 +228,26 @@ def make_model(
         for name, support in supports.items()
         for level in ((None,) if support.per is None else dict(labels)[support.per])
     ]
-    return Model(
+    model = Model(
         trials=_for_task(task, trials, labels),
         task=task,
         observer=observer,
         coordinates=tuple(coordinates),
         fixed=tuple(fixed.items()),
         labels=labels,
+    )
+    if "dt" not in takes:  # a task with a step of its own, which nothing has compared yet
+        first = {name: values[0].item() for name, values in model.trials.conditions.items()}
+        somewhere = jnp.array([c.support.middle for c in coordinates])
+        problem, _ = model.at(somewhere)(steps=int(trials.lengths[0]), **first)
+        if not np.isclose(float(problem.dt), step, rtol=1e-6):
+            _wrong_step(step, float(problem.dt))
+    return model
+
+
+def _wrong_step(trials: float, problem: float) -> NoReturn:
+    raise InputError(
+        f"the trials are on a grid of {trials:g} s, the problem steps by {problem:g} s"
     )
 
 

@@ -40,6 +40,8 @@ class Support:
                 raise InputError(f"the {name} of a parameter must be a number, got {value!r}")
             if math.isnan(value):
                 raise InputError(f"the {name} of a parameter must be a number, got nan")
+            if name == "centre" and math.isinf(value):
+                raise InputError(f"the centre of a parameter must be finite, got {value}")
             object.__setattr__(self, name, float(value))
         if not self.low < self.high:
             raise InputError(
@@ -70,6 +72,24 @@ class Support:
         if not self.logarithmic:
             return self.low, self.high
         return math.log(self.low), math.inf if math.isinf(self.high) else math.log(self.high)
+
+    @property
+    def width(self) -> float:
+        """How far the support reaches on the line: of a prior without bounds, ten SD each way."""
+        low, high = self.bounds
+        prior = math.inf if self.sd is None else 20.0 * self.sd
+        return min(high - low, prior)
+
+    @property
+    def middle(self) -> float:
+        """A point on the line that is as good as any."""
+        low, high = self.bounds
+        return (low + high) / 2 if self.centre is None else min(max(self.centre, low), high)
+
+    @property
+    def step(self) -> float:
+        """A step on the line that is small, but not so small that rounding matters."""
+        return min(1e-4 * self.width, 1e-3) if self.logarithmic else 1e-4 * self.width
 
     def to_line(self, value: Any) -> Any:
         """Where a value lies on the line."""
@@ -124,7 +144,9 @@ def LogNormal(
     per: str | None = None,
 ) -> Support:
     """Around `median`, with standard deviation `sd` in natural logarithms (0.7: a factor of 2)."""
-    if not median > 0:
+    if isinstance(median, bool) or not isinstance(median, (int, float, np.number)):
+        raise InputError(f"the median of a LogNormal must be a number, got {median!r}")
+    if not 0 < median < math.inf:
         raise InputError(f"the median of a LogNormal must be positive, got {median:g}")
     return Support(low, high, logarithmic=True, centre=math.log(median), sd=sd, per=per)
 

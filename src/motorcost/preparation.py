@@ -17,7 +17,10 @@ SCALE = 30.0
 def prepared(movements: Movements, steps: Any) -> Movements:
     """The movements after each of the steps."""
     for step, arguments in steps:
+        before = len(movements)
         movements = _STEPS[step](movements, arguments)
+        if not len(movements):
+            raise InputError(f"[prepare] {step} leaves none of {before} trials")
     return movements
 
 
@@ -31,21 +34,32 @@ def _keep(value: Any) -> dict[str, Any]:
     return {"where": toml.text(value)}
 
 
-def _arguments(**kinds: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
+def _arguments(*needed: str, **kinds: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
     def check(value: Any) -> dict[str, Any]:
         table = toml.mapping(value)
         for key in table:
             checks.one_of("key", key, list(kinds))
+        for key in needed:
+            if key not in table:
+                raise InputError(f"needs {', '.join(needed)}; {key} is missing")
         return {key: kinds[key](each) for key, each in table.items()}
 
     return check
 
 
+def _pair(value: Any) -> list[str]:
+    if len(names := toml.texts(value)) != 2:
+        raise InputError(f'must be two names, as ["x", "y"], got {value!r}')
+    return names
+
+
 _ARGUMENTS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "keep": _keep,
-    "scale": _arguments(factor=toml.number, unit=toml.text, names=toml.texts),
+    "scale": _arguments(
+        "factor", "unit", "names", factor=toml.number, unit=toml.text, names=toml.texts
+    ),
     "units": toml.of_texts,
-    "along": _arguments(goal=toml.texts, start=toml.texts, channels=toml.texts, names=toml.texts),
+    "along": _arguments("goal", goal=_pair, start=_pair, channels=_pair, names=_pair),
     "cut": _arguments(
         speed=toml.number,
         fraction=toml.number,
@@ -60,7 +74,7 @@ _ARGUMENTS: dict[str, Callable[[Any], dict[str, Any]]] = {
 def _kept(movements: Movements, arguments: dict[str, Any]) -> Movements:
     name = arguments["where"].removeprefix("not ").strip()
     checks.one_of("condition", name, list(movements.conditions))
-    true = np.asarray(movements.conditions[name]).astype(bool)
+    true = numeric(name, movements.conditions[name]).astype(bool)
     if arguments["where"].startswith("not "):
         true = ~true
     return movements.keep(true, f"kept are those with {arguments['where']}")
@@ -69,7 +83,7 @@ def _kept(movements: Movements, arguments: dict[str, Any]) -> Movements:
 def _at_least(movements: Movements, arguments: dict[str, Any]) -> Movements:
     if "target" in arguments:
         checks.one_of("condition", "target", list(movements.conditions))
-        far = np.abs(movements.conditions["target"]) >= arguments["target"]
+        far = np.abs(numeric("target", movements.conditions["target"])) >= arguments["target"]
         movements = movements.keep(far, f"the target is nearer than {arguments['target']:g}")
     if "duration" in arguments:
         long = [time[-1] - time[0] >= arguments["duration"] for time in movements.times]
@@ -86,6 +100,13 @@ _STEPS: dict[str, Callable[[Movements, dict[str, Any]], Movements]] = {
     "cut": lambda movements, given: movements.cut(**given),
     "least": _at_least,
 }
+
+
+def numeric(name: str, values: np.ndarray) -> np.ndarray:
+    """The values of a condition, if they are numbers or true and false."""
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"the condition {name!r} must be numbers, got {str(values[0])!r}")
+    return values
 
 
 def in_model_units(
@@ -122,7 +143,7 @@ def check_scale(movements: Movements, task: Task, fixed: dict[str, Any]) -> None
         if states.get(name) != unit or name == "target":
             continue
         columns = [one[np.isfinite(one[:, i]), i] for one in movements.samples]
-        extent = float(np.median([np.ptp(column) for column in columns if column.size]))
+        extent = float(np.median([np.ptp(column) for column in columns if column.size] or [0.0]))
         if away > 0 and extent > 0 and not 1 / SCALE < extent / away < SCALE:
             raise InputError(
                 f"{name} covers {extent:.3g} {unit} in a trial, but the target is at {away:.3g} "
@@ -133,5 +154,7 @@ def check_scale(movements: Movements, task: Task, fixed: dict[str, Any]) -> None
 
 def interval(movements: Movements) -> float:
     """Seconds between samples, at the median."""
-    gaps = np.concatenate([np.diff(time) for time in movements.times])
+    gaps = np.concatenate([np.zeros(0), *[np.diff(time) for time in movements.times]])
+    if not gaps.size:
+        raise InputError("no trial has two samples")
     return float(f"{float(np.median(gaps)):.9g}")

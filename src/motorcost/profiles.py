@@ -24,6 +24,7 @@ class Profile:
     points: np.ndarray
     log_likelihoods: np.ndarray
     ends: tuple[float, float]
+    gain: float  # by which a point of the profile is more probable than the fit's maximum
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,16 @@ def profiles(
         at = np.array([*low.points, float(point[k]), *high.points])
         values = np.array([*low.values, value, *high.values])
         order = np.argsort(at)
-        result.append(Profile(model.names[k], level, at[order], values[order], (low.end, high.end)))
+        result.append(
+            Profile(
+                model.names[k],
+                level,
+                at[order],
+                values[order],
+                (low.end, high.end),
+                float(np.nanmax(values) - value),
+            )
+        )
     return result, stopped
 
 

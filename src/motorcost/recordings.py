@@ -175,9 +175,11 @@ def _batched(
         problems, observers = _stacked(task, list(trials.conditions), kinds, observer)
         one, its_observer = jax.tree.map(lambda leaf: leaf[0], (problems, observers))
         _check(one, its_observer, trials, length)
-        samples = jnp.where((index >= 0)[:, :, None, None], trials.observed[index], jnp.nan)
+        its_steps = np.where(index >= 0, trials.lengths[index], 0)
+        within = np.arange(length) < its_steps[:, :, None]
+        samples = jnp.where(within[..., None], trials.observed[index][:, :, :length], jnp.nan)
         yield (
-            Group(problems, None, observers, samples[:, :, :length], _starts(trials, index)),
+            Group(problems, None, observers, samples, _starts(trials, index)),
             index,
         )
 

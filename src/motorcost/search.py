@@ -160,7 +160,9 @@ def _nelder_mead(
     objective: Any, start: np.ndarray, bounds: np.ndarray, most: int
 ) -> tuple[bool, str]:
     options = {"maxfev": most, "xatol": 1e-6, "fatol": 1e-12, "adaptive": True}
-    simplex = np.vstack([start, start + np.diag(np.where(start + 1 > bounds[:, 1], -1.0, 1.0))])
+    below, above = start - bounds[:, 0], bounds[:, 1] - start
+    sides = np.where(above >= below, np.minimum(above / 2, 1.0), -np.minimum(below / 2, 1.0))
+    simplex = np.vstack([start, start + np.diag(sides)])
     found = minimize(
         lambda point: objective(point)[0],
         start,

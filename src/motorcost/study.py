@@ -7,7 +7,9 @@ options make one without a file.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +23,15 @@ from motorcost.errors import InputError
 from motorcost.model import takes_arguments
 from motorcost.movements import Movements, concatenate_movements
 from motorcost.parameters import LogNormal, LogUniform, Normal, Support, Uniform
-from motorcost.preparation import check_scale, in_model_units, interval, prepared, steps_from
+from motorcost.preparation import (
+    check_scale,
+    in_model_units,
+    interval,
+    numeric,
+    prepared,
+    steps_from,
+)
+from motorcost.problem import Problem
 from motorcost.search import METHODS, Method
 from motorcost.tasks.declare import Task
 from motorcost.trials import Trials
@@ -94,7 +104,10 @@ class Study:
             for key in given:
                 with data.at(key):
                     raise InputError(f"the data set {dataset} is read as it is: leave it out")
-            given = data.get("options", toml.mapping, {})
+            given = data.get("options", partial(_reader_options, dataset), {})
+        elif "options" in data.values:
+            with data.at("options"):
+                raise InputError("are those of a dataset, which is not named")
         name = model.need("task", toml.text)
         with model.at("task"):
             task = find_task(name, model.get("problem_seed", toml.whole, 0), path.parent)
@@ -132,7 +145,7 @@ class Study:
             priors=fitting.get("priors", toml.truth, False),
             title=root.get("title", toml.text, ""),
             folds=report.get("folds", toml.whole, 5),
-            bootstrap=report.get("bootstrap", toml.whole, 0),
+            bootstrap=report.get("bootstrap", _experiments, 0),
             baselines=report.get("baselines", toml.truth, True),
             profiles=report.get("profiles", toml.truth, True),
         )
@@ -144,14 +157,18 @@ class Study:
         else:
             parts = [io.read(file, **self.reading) for file in self.files]
             if len(parts) > 1 and not any("subject" in part.conditions for part in parts):
-                named = zip(parts, self.files, strict=True)
-                parts = [part.with_conditions(subject=file.stem) for part, file in named]
+                stems = [file.stem for file in self.files]
+                if len(set(stems)) < len(stems):
+                    stems = [f"{file.parent.name}/{file.stem}" for file in self.files]
+                checks.distinct("files", stems)
+                named = zip(parts, stems, strict=True)
+                parts = [part.with_conditions(subject=stem) for part, stem in named]
         return prepared(concatenate_movements(parts), self.prepare)
 
     def trials(self, movements: Movements | None = None) -> tuple[Trials, tuple[str, ...]]:
         """The trials on the model's grid, in the model's units, with notes on what was done."""
         movements = self.movements() if movements is None else movements
-        problem = self.task(**self.fixed)
+        problem = _example(self.task, self.task_name, self.fixed)
         units = dict(zip(problem.state_names, problem.state_units, strict=True))
         channels = list(movements.channels) if self.states is None else list(self.states)
         known = [name for name in channels if name in units]
@@ -168,8 +185,15 @@ class Study:
         dropped = [name for name in channels if name not in known]
         if dropped:
             notes.append(f"columns that are no states of {self.task_name}: {', '.join(dropped)}")
-        for name in (name for name in kept if name in self.fixed):
-            raise InputError(f"{name} is fixed, but the trials have it as a condition too")
+        unused = [name for name in self.reading.get("conditions", ()) if name not in kept]
+        if unused and self.dataset is None:
+            notes.append(f"conditions that {self.task_name} does not take: {', '.join(unused)}")
+        defaults = tasks.defaults(self.task) if hasattr(self.task, "parameters") else {}
+        for name in kept:
+            if name in self.fixed:
+                raise InputError(f"{name} is fixed, but the trials have it as a condition too")
+            if isinstance(defaults.get(name), (int, float)) and name not in labels:
+                numeric(name, movements.conditions[name])
         movements = movements.select(known, kept)
         movements = in_model_units(movements, units, self.task, notes)
         check_scale(movements, self.task, self.fixed)
@@ -196,13 +220,14 @@ def find_task(name: str, problem_seed: int = 0, folder: Path = Path()) -> Task:
         path = folder / file
         if not path.is_file():
             raise InputError(f"there is no file {path} to find the task {function} in")
-        spec = importlib.util.spec_from_file_location(path.stem, path)
+        spec = importlib.util.spec_from_file_location(f"motorcost task {path.stem}", path)
         if spec is None or spec.loader is None:
             raise InputError(f"{path} is no Python file")
         module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # where data classes in it look themselves up
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InputError(f"{path} does not run: {type(error).__name__}: {error}") from None
         task = getattr(module, function, None)
         if not callable(task):
@@ -249,11 +274,45 @@ def fixed_value(task: Task, name: str, value: Any) -> Any:
     return toml.number(value)
 
 
+def _example(task: Task, name: str, fixed: dict[str, Any]) -> Problem:
+    """The task's problem, for the names and units of its states."""
+    try:
+        problem = task(**fixed)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the task {name} does not run with defaults for what is not fixed: "
+            f"{type(error).__name__}: {error}"
+        ) from None
+    if not isinstance(problem, Problem):
+        raise InputError(f"the task {name} must make a Problem, got {type(problem).__name__}")
+    return problem
+
+
 def noise_from(value: Any) -> Any:
     """Recording noise: one number, or a table of numbers by channel."""
     if isinstance(value, dict):
         return {name: toml.number(each) for name, each in value.items()}
     return toml.number(value)
+
+
+def _reader_options(dataset: str, value: Any) -> dict[str, Any]:
+    known = list(inspect.signature(datasets.describe(dataset).reader).parameters)[1:]
+    for key in toml.mapping(value):
+        checks.one_of("option", key, known)
+    return value
+
+
+def _experiments(value: Any) -> int:
+    return check_bootstrap(toml.whole(value))
+
+
+def check_bootstrap(n: int) -> int:
+    """A number of experiments to bootstrap from: 0 is none, and one tells nothing."""
+    if n < 0 or n == 1:
+        raise InputError(f"bootstrap must be 0 (none) or at least 2 experiments, got {n}")
+    return n
 
 
 def _step(value: Any) -> float:

@@ -1,5 +1,6 @@
 """The study file that `motorcost init` writes."""
 
+import json
 from pathlib import Path
 
 from motorcost import io, tasks
@@ -79,9 +80,9 @@ def study_template(task_name: str, data: Path, folder: Path) -> str:
         try:
             movements = io.read(path)
             found = [*movements.channels, *movements.conditions]
-            columns.append(f"# Found in {data.name}: {', '.join(found)}.")
+            columns.append(_comment(f"Found in {data.name}: {', '.join(found)}."))
         except InputError as error:
-            columns.append(f"# {error}")
+            columns.append(_comment(str(error)))
     return _TEMPLATE.format(
         study="study.toml",
         title=f"A study of {task_name}",
@@ -101,4 +102,8 @@ def _relative(data: Path, folder: Path) -> str:
 
 
 def _toml_text(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"')
+    return json.dumps(value, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f")
+
+
+def _comment(value: str) -> str:
+    return "# " + "".join(each if each.isprintable() else " " for each in value)

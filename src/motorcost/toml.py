@@ -66,7 +66,7 @@ def read_toml(path: Path) -> Table:
         return Table(tomllib.loads(text), "", path.name, _lines(text))
     except UnicodeDecodeError:
         raise InputError(f"{path.name}: needs text in UTF-8") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a ValueError
         raise InputError(f"{path.name}: is not valid TOML: {error}") from None
 
 
@@ -74,8 +74,8 @@ def _lines(text: str) -> dict[str, int]:
     """The line of each key, by its path: `free.effort`. Inline tables have their key's line."""
     lines: dict[str, int] = {}
     table = ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        if header := re.match(r"\s*\[\s*([\w.\s-]+?)\s*\]", line):
+    for number, line in enumerate(text.split("\n"), start=1):
+        if header := re.match(r"\s*\[+\s*([\w.\s-]+?)\s*\]", line):
             table = header[1].replace(" ", "")
             lines.setdefault(table, number)
         elif key := re.match(r"""\s*["']?([\w.-]+)["']?\s*=""", line):
@@ -97,13 +97,18 @@ def number(value: Any) -> float:
     """A number, or a clear error."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputError(f"must be a number, got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError("must be a number below 1e308") from None
 
 
 def whole(value: Any) -> int:
     """A whole number that is not negative, or a clear error."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InputError(f"must be a whole number, 0 or more, got {value!r}")
+    if value >= 2**63:
+        raise InputError("must be a whole number below 2^63")
     return value
 
 

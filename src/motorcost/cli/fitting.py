@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ Output = Annotated[
     "effort,recording_noise --channel position=x --unit position=mm --dt 0.01 -o fit/"
 )
 def fit(
+    context: typer.Context,
     data: Annotated[
         Path, typer.Argument(help="Recordings (.csv .parquet .npz .mat), or a study (.toml).")
     ],
@@ -210,6 +212,10 @@ def datasets(
         typer.echo(str(mc.datasets.describe(each)))
 
 
+# What can be asked of a study in a file too.
+_OF_A_RUN = ("data", "output", "quick", "quiet", "as_json")
+
+
 def _has_result(folder: Path) -> bool:
     return (folder / "fit.json").is_file()
 
@@ -221,16 +227,16 @@ def _study(given: dict[str, Any]) -> Any:
 
     data = given["data"]
     if data.suffix.lower() == ".toml":
-        told = [
-            name
-            for name in ("task", "free", "fix", "per", "channel", "unit", "condition", "rate", "dt")
-            if given[name]
-        ]
-        if told:
-            raise InputError(
-                f"{data.name} says everything about the study: write {told[0]} into it instead"
-            )
-        return Study.read(data)
+        context = given["context"]
+        for option in context.command.params:
+            source = context.get_parameter_source(option.name)
+            if option.name not in _OF_A_RUN and source is not None and source.name != "DEFAULT":
+                raise InputError(
+                    f"{data.name} says everything about the study: write what {option.opts[-1]} "
+                    "says into it instead"
+                )
+        study = Study.read(data)
+        return replace(study, profiles=False, baselines=False) if given["quick"] else study
     if given["task"] is None:
         raise InputError(f"--task is missing: which of {', '.join(TASKS)} was it?")
     task = find_task(given["task"])

@@ -1,5 +1,6 @@
 """Options that several commands take, from text to values."""
 
+import inspect
 from typing import Any
 
 from motorcost import checks
@@ -21,16 +22,21 @@ def pairs(option: str, given: list[str] | None, meaning: str) -> dict[str, str]:
 
 def values_of(task: Any, assignments: list[str]) -> dict[str, Any]:
     """`--set NAME=VALUE` as a task takes it."""
-    import motorcost as mc
+    from motorcost import tasks
 
-    defaults = mc.tasks.defaults(task)
+    takes = inspect.signature(task).parameters
+    defaults = (
+        tasks.defaults(task)
+        if hasattr(task, "parameters")
+        else {name: each.default for name, each in takes.items()}
+    )
     values: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
             raise InputError(f"--set needs NAME=VALUE, got {assignment!r}")
         checks.one_of("parameter", name, list(defaults))
-        kind = type(defaults[name])
+        kind = int if type(defaults[name]) is int else float
         try:
             values[name] = kind(text)
         except ValueError:

@@ -100,7 +100,7 @@ def simulate(
     )
 
 
-@app.command()
+@app.command(epilog="Example: motorcost demo -o motorcost-demo --trials 100")
 def demo(
     output: Annotated[
         Path, typer.Option("-o", "--output", help="Folder for the results; made if missing.")

@@ -21,7 +21,8 @@ class Channel:
 
     - `variance` (1 if the model is right), `mean` (0), `kurtosis` (3) and `lag` (0: correlation
       from one sample to the next) of the whitened innovations, `n` of them.
-    - `coverage`: the share of samples within the middle 95 % of simulated ones.
+    - `coverage`: the share of samples within the middle 95 % of simulated ones, where it should
+      be `covered` (95 %, but for how few experiments were simulated); `trials` of them.
     """
 
     name: str
@@ -31,6 +32,8 @@ class Channel:
     kurtosis: float
     lag: float
     coverage: float
+    covered: float
+    trials: int
 
     @property
     def verdicts(self) -> list[str]:
@@ -55,9 +58,12 @@ class Channel:
                 f"{self.name} misses persist from one sample to the next (correlation "
                 f"{self.lag:+.2f}): the movement's course is not quite the model's."
             )
-        if abs(self.coverage - 0.95) > COVERAGE:
+        # The samples of a trial miss together: it is the number of trials that counts.
+        by_chance = 2.6 * np.sqrt(self.covered * (1 - self.covered) / self.trials)
+        if abs(self.coverage - self.covered) > max(COVERAGE, by_chance):
             said.append(
-                f"{100 * self.coverage:.0f} % of {self.name} samples lie within the simulated 95 %."
+                f"{100 * self.coverage:.0f} % of {self.name} samples lie within the band where "
+                f"{100 * self.covered:.0f} % should."
             )
         return said
 
@@ -121,8 +127,9 @@ def _judged(
     there = np.isfinite(innovations)
     e = innovations[there]
     n = len(e)
+    covers = _coverage(observed, replicates)
     if n == 0:  # recorded without noise, and certain given what came before
-        return Channel(name, 0, np.nan, np.nan, np.nan, np.nan, _coverage(observed, replicates))
+        return Channel(name, 0, np.nan, np.nan, np.nan, np.nan, *covers, len(observed))
     centred = e - e.mean()
     variance = float(e.var())
     products = [
@@ -138,16 +145,22 @@ def _judged(
         variance=variance,
         kurtosis=float(np.mean(centred**4) / variance**2) if variance > 0 else np.nan,
         lag=lag,
-        coverage=_coverage(observed, replicates),
+        coverage=covers[0],
+        covered=covers[1],
+        trials=len(observed),
     )
 
 
-def _coverage(observed: np.ndarray, replicates: np.ndarray) -> float:
-    """The share of samples between the 2.5 % and 97.5 % quantiles of their own replicates."""
+def _coverage(observed: np.ndarray, replicates: np.ndarray) -> tuple[float, float]:
+    """The share of samples between the 2.5 % and 97.5 % quantiles of their own replicates, and
+    the share that there should be: of R replicates and a sample, any rank is as likely."""
+    R = len(replicates)
+    ranks = np.arange(R + 1) / R
+    should = float(np.mean((ranks >= 0.025) & (ranks <= 0.975)))
     present = np.isfinite(observed)
     varied = present & (np.ptp(replicates, axis=0) > 1e-9 * np.nanmax(np.abs(observed)))
     if not varied.any():
-        return float("nan")
+        return np.nan, should
     rank = (replicates[:, varied] < observed[varied]).mean(axis=0)
     rank = rank + 0.5 * (replicates[:, varied] == observed[varied]).mean(axis=0)
-    return float(np.mean((rank >= 0.025) & (rank <= 0.975)))
+    return float(np.mean((rank >= 0.025) & (rank <= 0.975))), should

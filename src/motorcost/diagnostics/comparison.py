@@ -91,6 +91,11 @@ def compare(fits: Mapping[str, Fit], *, key: Any = None, folds: int = 5) -> Comp
             raise InputError(
                 f"{name} was fitted to other trials: likelihoods of different data do not compare"
             )
+        if _noiseless(fit) != _noiseless(next(iter(fits.values()))):
+            raise InputError(
+                f"{name} takes other channels for free of noise: densities of a different kind do "
+                "not compare"
+            )
     rows = [
         Row(
             name=name,
@@ -105,3 +110,11 @@ def compare(fits: Mapping[str, Fit], *, key: Any = None, folds: int = 5) -> Comp
         for name, fit in fits.items()
     ]
     return Comparison(tuple(sorted(rows, key=lambda row: row.aic)))
+
+
+def _noiseless(fit: Fit) -> list[bool]:
+    """Which channels were recorded without noise, at the estimates."""
+    trials = fit.trials
+    first = {name: values[0].item() for name, values in trials.conditions.items()}
+    _, observer = fit.at(steps=int(trials.lengths[0]), **first)
+    return (np.abs(np.asarray(observer.U)).max(axis=(0, 2), initial=0.0) == 0).tolist()

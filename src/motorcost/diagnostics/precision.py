@@ -1,7 +1,7 @@
 """Before an experiment: how many trials give which error bar."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ import numpy as np
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.identifiability import Direction, directions
-from motorcost.maximum import covariance_of
+from motorcost.maximum import covariance_of, observed_information
 from motorcost.model import Free, Model, make_model, scores, takes_arguments
 from motorcost.observer import Observer, Recording
 from motorcost.parameters import Support
@@ -23,7 +23,7 @@ from motorcost.tasks.declare import Task
 
 @dataclass(frozen=True)
 class Precision:
-    """What trials will tell: the Fisher information of one trial, on the lines of the parameters.
+    """What trials will tell: the information of one trial, on the lines of the parameters.
 
     `standard_errors` are by name, in natural units, for each of `n_trials`; `relative_errors` of
     natural logarithms. `monte_carlo` is the relative error of these figures themselves.
@@ -42,28 +42,28 @@ class Precision:
 
     def line_errors(self, n_trials: int) -> dict[str, float]:
         """Standard errors on the (mostly logarithmic) line, with that many trials."""
-        cov = covariance_of(n_trials * self.information, self.model.bounds)
+        cov = covariance_of(self.model, n_trials * self.information)
         return dict(zip(self.names, np.sqrt(np.diagonal(cov)).tolist(), strict=True))
 
     @property
     def relative_errors(self) -> dict[str, list[float]]:
         """By name, the standard error of the natural logarithm, for each number of trials."""
-        values = self.model.values(self.point)
-        each = [self.line_errors(n) for n in self.n_trials]
-        scale = {
-            c.name: 1.0 if c.support.logarithmic else 1.0 / abs(float(values[c.name]))
-            for c in self.model.coordinates
+        values, errors = self.model.values(self.point), self.standard_errors
+        return {
+            name: [error / abs(value) if value else np.inf for error in errors[name]]
+            for name, value in ((name, float(it)) for name, it in values.items())
         }
-        return {name: [errors[name] * scale[name] for errors in each] for name in self.names}
 
     @property
     def standard_errors(self) -> dict[str, list[float]]:
         """By name, in natural units, for each number of trials."""
         values = self.model.values(self.point)
-        return {
-            name: [error * abs(float(values[name])) for error in errors]
-            for name, errors in self.relative_errors.items()
+        each = [self.line_errors(n) for n in self.n_trials]
+        scale = {
+            c.name: float(values[c.name]) if c.support.logarithmic else 1.0
+            for c in self.model.coordinates
         }
+        return {name: [errors[name] * scale[name] for errors in each] for name in self.names}
 
     @property
     def monte_carlo(self) -> float:
@@ -80,9 +80,12 @@ class Precision:
         """By name, how many trials make its relative standard error this small; infinite for
         what no number of trials tells."""
         checks.positive(relative_error=relative_error)
-        one = {name: errors[0] for name, errors in self.relative_errors.items()}
-        n = self.n_trials[0]
-        return {name: float(np.ceil(n * (e / relative_error) ** 2)) for name, e in one.items()}
+        many = 10**12  # so many that only what no number of trials tells is infinite
+        errors = replace(self, n_trials=(many,)).relative_errors
+        return {
+            name: float(np.ceil(many * (each[0] / relative_error) ** 2))
+            for name, each in errors.items()
+        }
 
     def __str__(self) -> str:
         width = max(len(name) for name in (*self.names, "parameter"))
@@ -138,9 +141,27 @@ def expected_precision(
     held = {name: value for name, value in given.items() if name not in (*free, "steps")}
     model = make_model(task, trials, _wide(task, free, at, trials), fixed=held, observer=seen)
     point = np.asarray(model.point(at))
-    _, each = scores(model, jnp.asarray(point))
-    information = np.asarray(each.T @ each) / simulated
-    return Precision(model, point, information, counts, simulated)
+    return Precision(model, point, _information(model, point), counts, simulated)
+
+
+def _information(model: Model, point: np.ndarray) -> np.ndarray:
+    """The information of one trial about the maximum of the likelihood that is used.
+
+    With signal-dependent noise that likelihood is approximate: the mean square of its score, J,
+    is not its mean curvature, I, and the maximum varies by I^-1 J I^-1 from experiment to
+    experiment (Godambe's information, inverted). Without such noise, I = J.
+    """
+
+    def score(at: np.ndarray) -> np.ndarray:
+        return np.asarray(scores(model, jnp.asarray(at))[1])
+
+    def mean_scores(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        each = np.stack([score(one).mean(axis=0) for one in points])
+        return np.zeros(len(points)), each
+
+    _, curvature = observed_information(model, mean_scores, point)
+    here = score(point)
+    return curvature @ np.linalg.pinv(here.T @ here / len(here), hermitian=True) @ curvature
 
 
 def _wide(task: Task, free: Free, at: Mapping[str, Any], trials: Any) -> Free:

@@ -9,7 +9,17 @@ from matplotlib.ticker import MaxNLocator
 from motorcost import checks
 from motorcost.beliefs import Beliefs
 from motorcost.errors import InputError
-from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, finish_grid, grid, with_unit
+from motorcost.plots.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    clean,
+    finish_grid,
+    grid,
+    plain,
+    with_unit,
+)
 from motorcost.problem import Problem
 from motorcost.solver import Policy
 from motorcost.trials import Trials
@@ -80,9 +90,9 @@ def plot_gains(policy: Policy, states: Sequence[str] | None = None) -> Figure:
             if not gains[:, i].any():  # an axis of its own would only show noise about zero
                 ax.set_yticks([0])
             if row == 0:
-                ax.set_title(name, fontsize=10)
+                ax.set_title(plain(name), fontsize=10)
             if column == 0:
-                ax.set_ylabel(label, fontsize=9)
+                ax.set_ylabel(plain(label), fontsize=9)
     for ax in axes[-1]:
         ax.set_xlabel("time (s)")
     return figure

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from motorcost.diagnostics import Adequacy
 from motorcost.errors import InputError
 from motorcost.fit import Fit
-from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, with_unit
+from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, plain, with_unit
 from motorcost.profiles import Profile
 from motorcost.trials import Trials
 
@@ -52,7 +52,7 @@ def plot_predictions(fit: Fit, adequacy: Adequacy, single_trials: int = 30) -> F
             ax.plot(time, mean, "--", color=ORANGE, linewidth=2, label="model, mean")
             clean(ax)
             if row == 0 and title:
-                ax.set_title(title, fontsize=10)
+                ax.set_title(plain(title), fontsize=10)
             if column == 0:
                 ax.set_ylabel(with_unit(name, trials.channel_units[row]), fontsize=9)
             if row == len(names) - 1:
@@ -96,7 +96,7 @@ def plot_profiles(
             ax.axvline(truth[profile.name], color=GREEN, ls=":", lw=1.8, label="truth")
         ax.axhline(-drop, color=ORANGE, lw=0.8, ls="--", label=f"{100 * profile.level:g} %")
         ax.set_ylim(-3 * drop, 0.15 * drop)
-        ax.set_title(profile.name, fontsize=10)
+        ax.set_title(plain(profile.name), fontsize=10)
         _value_axis(ax, support.logarithmic)
         clean(ax)
     for ax in axes.flat[len(profiles) :]:
@@ -133,7 +133,7 @@ def plot_estimates(
         if finite:
             ax.set_xlim(support.low, support.high)
         ax.set_yticks([])
-        ax.set_ylabel(coordinate.name, rotation=0, ha="right", va="center", fontsize=9)
+        ax.set_ylabel(plain(coordinate.name), rotation=0, ha="right", va="center", fontsize=9)
         ax.spines["left"].set_visible(False)
         clean(ax)
     return figure
@@ -158,7 +158,7 @@ def plot_innovations(adequacy: Adequacy, trials: Trials) -> Figure:
         )
         grid = np.linspace(-edge, edge, 200)
         left.plot(grid, norm.pdf(grid), "--", color=ORANGE, label="model")
-        left.set_ylabel(channel.name, fontsize=9)
+        left.set_ylabel(plain(channel.name), fontsize=9)
         left.legend(frameon=False, fontsize=8)
         lags, correlation, count = _autocorrelation(each)
         right.vlines(lags, 0, correlation, color=BLUE, lw=2)
@@ -166,7 +166,8 @@ def plot_innovations(adequacy: Adequacy, trials: Trials) -> Figure:
             lags, -1.96 / np.sqrt(count), 1.96 / np.sqrt(count), color=ORANGE, alpha=0.25
         )
         right.axhline(0, color=GREY, lw=0.6)
-        right.set_ylim(min(-0.3, correlation.min() - 0.1), max(0.3, correlation.max() + 0.1))
+        lowest, highest = correlation.min(initial=0.0), correlation.max(initial=0.0)
+        right.set_ylim(min(-0.3, lowest - 0.1), max(0.3, highest + 0.1))
         for ax in (left, right):
             clean(ax)
     axes[-1, 0].set_xlabel("innovation (SD)")
@@ -178,18 +179,19 @@ def plot_innovations(adequacy: Adequacy, trials: Trials) -> Figure:
 
 def plot_starts(fit: Fit) -> Figure:
     """Where each search came to: how far below the best log likelihood."""
-    best = max(start.value for start in fit.starts)
-    below = np.sort([best - start.value for start in fit.starts])
+    values = np.array([start.value for start in fit.starts])
+    some = np.isfinite(values)  # a search interrupted at once has no value yet
+    below = np.sort(values[some].max(initial=-np.inf) - values[some])
     figure = Figure(figsize=(4.6, 2.4), layout="constrained")
     ax = figure.subplots()
     floor = 1e-6
     ax.plot(np.arange(1, len(below) + 1), np.maximum(below, floor), "o", color=BLUE)
     ax.axhline(0.01, color=ORANGE, lw=0.8, ls="--")
     ax.set_yscale("log")
-    ax.set_ylim(floor / 3, max(1.0, 3 * below.max()))
+    ax.set_ylim(floor / 3, max(1.0, 3 * below.max(initial=0.0)))
     ax.set_xlabel("start, from the best")
     ax.set_ylabel("log likelihood\nbelow the best", fontsize=9)
-    ax.set_title(f"{fit.agreed} of {len(below)} agree (below the line)", fontsize=10)
+    ax.set_title(f"{fit.agreed} of {len(values)} agree (below the line)", fontsize=10)
     clean(ax)
     return figure
 

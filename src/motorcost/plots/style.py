@@ -11,7 +11,12 @@ BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"
 
 def with_unit(name: str, unit: str) -> str:
     """A name with its unit in brackets, if it has one."""
-    return f"{name} ({unit})" if unit else name
+    return plain(f"{name} ({unit})" if unit else name)
+
+
+def plain(text: str) -> str:
+    """A name as it is: between dollar signs, matplotlib would read formulas."""
+    return text.replace("$", r"\$")
 
 
 def clean(ax: Axes) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from motorcost import tasks
 from motorcost.analysis import Analysis
+from motorcost.fit import AGREEMENT
 from motorcost.io import written_whole
 from motorcost.plots import (
     plot_beliefs,
@@ -179,7 +180,15 @@ def _likelihood(analysis: Analysis, truth: Mapping[str, float] | None) -> Iterat
                 plot_profiles(analysis.fit, analysis.profiles, analysis.slices, truth),
                 "profile and slice of the log likelihood for each parameter",
                 "profiles",
-            )
+            ),
+            Points(
+                [
+                    f"The profile of {each.name} came upon a point that is more probable than the "
+                    f"estimates, by {each.gain:.2g} in log likelihood: fit with more starts."
+                    for each in analysis.profiles
+                    if each.gain > AGREEMENT
+                ]
+            ),
         ],
     )
 

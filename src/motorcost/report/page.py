@@ -1,8 +1,10 @@
 """Render a report from sections of words, tables and pictures."""
 
 import base64
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 
@@ -20,11 +22,14 @@ class Picture:
     alt: str
     name: str = ""  # of a file, without its suffix
 
-    @property
+    @cached_property
     def png(self) -> bytes:
         """The figure as a PNG file."""
         buffer = BytesIO()
-        self.figure.savefig(buffer, format="png", dpi=130)
+        with warnings.catch_warnings():
+            # A subject's name may be in a script that the font has no letters of.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")
+            self.figure.savefig(buffer, format="png", dpi=130)
         return buffer.getvalue()
 
     @property

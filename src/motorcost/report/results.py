@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from motorcost.analysis import THIS_MODEL, Analysis
+from motorcost.analysis import THIS_MODEL, Analysis, within_supports
 from motorcost.diagnostics import Channel
 from motorcost.errors import InputError
 
@@ -47,7 +47,7 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
                 "log_likelihood": start.value,
                 "evaluations": start.evaluations,
                 "converged": start.converged,
-                "parameters": {n: float(v) for n, v in fit.model.values(start.point).items()},
+                "parameters": within_supports(fit, start.point),
             }
             for start in fit.starts
         ],
@@ -121,13 +121,24 @@ def read_result(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: needs a folder with fit.json, as motorcost fit -o writes")
     try:
         result = json.loads(file.read_text("utf-8"))
-        if not (isinstance(result, dict) and result.get("format") == FORMAT):
-            raise ValueError
-        for key in ("estimates", "standard_errors", "log_likelihood", "aic", "bic", "data"):
-            result[key]
-    except (ValueError, KeyError, RecursionError):
-        raise InputError(f"{file}: is no fit.json that this version can read") from None
+    except (ValueError, RecursionError):
+        result = None
+    if not _is_result(result):
+        raise InputError(f"{file}: is no fit.json that this version can read")
     return result
+
+
+def _is_result(result: Any) -> bool:
+    if not (isinstance(result, dict) and result.get("format") == FORMAT):
+        return False
+    named = ("estimates", "standard_errors", "log_standard_errors")
+    if not all(isinstance(result.get(key), dict) for key in (*named, "data")):
+        return False
+    numbers = [each for key in named for each in result[key].values()]
+    numbers += [result.get(key, "") for key in ("log_likelihood", "aic", "bic")]
+    return "checksum" in result["data"] and all(
+        each is None or isinstance(each, (int, float)) for each in numbers
+    )
 
 
 def compare_results(results: Mapping[str, dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
@@ -143,8 +154,11 @@ def compare_results(results: Mapping[str, dict[str, Any]]) -> tuple[list[str], l
     rows.append(["trials", *[str(result.get("n_trials", "")) for result in results.values()]])
     rows.append(["log likelihood", *[_number(r["log_likelihood"]) for r in results.values()]])
     for key in ("aic", "bic") if same else ():
-        best = min(result[key] for result in results.values())
-        row = [f"{result[key] - best:.4g}" for result in results.values()]
+        known = [result[key] for result in results.values() if result[key] is not None]
+        row = [
+            "" if result[key] is None else f"{result[key] - min(known):.4g}"
+            for result in results.values()
+        ]
         rows.append([f"{key.upper()} - best", *row])
     if len(results) == 2 and not same:
         one, two = results.values()
@@ -161,7 +175,8 @@ def _differences(one: dict[str, Any], two: dict[str, Any], names: Sequence[str])
         if any(each is None for each in (*logs, *values)) or min(values) <= 0:
             continue
         ratio = values[1] / values[0]
-        z = math.log(ratio) / math.hypot(*logs)
+        apart = math.hypot(*logs)
+        z = math.log(ratio) / apart if apart else math.nan
         rows.append([f"{name}, ratio", "1", f"{ratio:.3g} ({z:+.1f} standard errors apart)"])
     return rows
 
