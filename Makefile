@@ -27,6 +27,7 @@ format: .venv/.dev
 bench: .venv/.dev
 	$(BIN)/python benchmarks/forward.py
 	$(BIN)/python benchmarks/inverse.py
+	$(BIN)/python benchmarks/fitting.py
 
 figures: .venv/.dev
 	$(BIN)/python docs/make_figures.py

@@ -1,9 +1,19 @@
+from dataclasses import replace
+from io import BytesIO
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
+from motorcost.beliefs import Beliefs
+from motorcost.diagnostics import Adequacy, Channel
+from motorcost.fit import Fit
+from motorcost.model import make_model
+from motorcost.profiles import Profile
+from motorcost.search import Found
 
 KEY = jax.random.key(0)
 
@@ -79,3 +89,186 @@ def test_beliefs_show_inferred_and_true():
     assert_allclose(true.get_ydata(), seen.beliefs[1, :, 0])
     with pytest.raises(mc.InputError, match="there is no trial 2: there are 2, from 0"):
         mc.plots.plot_beliefs(beliefs, seen, problem, trial=2)
+
+
+def recorded(lengths=(8, 8, 8), channels=("position",), subjects=None, targets=None, missing=0.0):
+    """Trials as they might be, without a model having made them."""
+    rng = np.random.default_rng(0)
+    samples = [0.1 * np.cumsum(rng.random((n, len(channels))), axis=0) / n for n in lengths]
+    for one in samples:
+        one[1:-1][rng.random((len(one) - 2, len(channels))) < missing] = np.nan
+    conditions = {"target": 0.1 if targets is None else targets}
+    if subjects is not None:
+        conditions["subject"] = subjects
+    conditions = {name: np.broadcast_to(it, len(lengths)) for name, it in conditions.items()}
+    return mc.Trials.recorded(samples, dt=0.01, channels=list(channels), conditions=conditions)
+
+
+def made_fit(free, trials, information=25.0, **changed):
+    """A fit as it might be, without a search."""
+    observer = mc.Recording(trials.channel_names, noise=1e-3)
+    model = make_model(mc.tasks.reaching, trials, free, observer=observer)
+    point = np.array([c.support.middle for c in model.coordinates])
+    starts = tuple(Found(point, 100.0 - below, 9, True, "") for below in (0.0, 1e-9, 3.0))
+    given = {
+        "model": model,
+        "method": "gradient",
+        "priors": False,
+        "point": point,
+        "log_likelihood": 100.0,
+        "information": np.broadcast_to(information, len(point)) * np.eye(len(point)),
+        "starts": starts,
+        "converged": True,
+        "interrupted": False,
+        "size": 3,
+    }
+    return Fit(**(given | changed))
+
+
+def made_adequacy(fit):
+    rng = np.random.default_rng(1)
+    observed = np.asarray(fit.trials.observed)
+    gone = np.isnan(observed)
+    innovations = np.where(gone, np.nan, rng.normal(size=observed.shape))
+    replicates = observed + 0.01 * rng.normal(size=(5, *observed.shape))
+    n = [int((~gone[..., i]).sum()) for i in range(observed.shape[2])]
+    channels = [
+        Channel(
+            name=name,
+            n=count,
+            mean=0.0,
+            variance=1.0,
+            kurtosis=3.0,
+            lag=0.0,
+            coverage=0.95,
+            covered=0.95,
+            trials=len(observed),
+        )
+        for name, count in zip(fit.trials.channel_names, n, strict=True)
+    ]
+    nothing = jnp.zeros((*observed.shape[:2], 5))
+    unsure = nothing[..., None] + jnp.eye(5)
+    beliefs = Beliefs(
+        mean=nothing,
+        cov=unsure,
+        state_mean=nothing,
+        state_cov=unsure,
+        predicted=jnp.zeros(observed.shape),
+        predicted_cov=jnp.ones((*observed.shape, observed.shape[2])),
+        innovations=jnp.asarray(innovations),
+    )
+    return Adequacy(tuple(channels), beliefs, replicates)
+
+
+def made_profile(fit, name, width=1.0, ends=None):
+    k = fit.names.index(name)
+    points = fit.point[k] + width * np.linspace(-1, 1, 7)
+    values = 100.0 - 3 * np.linspace(-1, 1, 7) ** 2
+    ends = (points[0], points[-1]) if ends is None else ends
+    return Profile(name, 0.95, points, values, ends, 0.0)
+
+
+def drawn(figure):
+    """The figure, once everything in it has been drawn."""
+    figure.savefig(BytesIO(), format="png", dpi=50)
+    return figure
+
+
+ALL = ["effort", "velocity", "force", "motor_noise", "sensory_noise", "tau", "recording_noise"]
+FITS = {
+    "one parameter": lambda: made_fit(["effort"], recorded()),
+    "seven parameters": lambda: made_fit(ALL, recorded()),
+    "nothing known": lambda: made_fit(["effort", "force"], recorded(), information=0.0),
+    "no information": lambda: made_fit(
+        ["effort"], recorded(), information=np.nan, converged=False
+    ),
+    "a prior without bounds": lambda: made_fit(
+        {"effort": mc.LogNormal(1e-5, 1.0), "tau": mc.Normal(0.04, 0.01)}, recorded()
+    ),
+    "on a linear scale": lambda: made_fit({"tau": mc.Uniform(0.01, 0.2)}, recorded()),
+    "several channels": lambda: made_fit(["effort"], recorded(channels=("position", "force"))),
+    "lengths and targets": lambda: made_fit(
+        ["effort"], recorded((4, 9, 30, 2, 7, 9), targets=[0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    ),
+    "missing samples": lambda: made_fit(["effort"], recorded((9, 12, 20), missing=0.6)),
+    "two steps": lambda: made_fit(["effort"], recorded((2,) * 12)),
+    "one trial": lambda: made_fit(["effort"], recorded((12,))),
+    "subjects": lambda: made_fit(
+        {"effort": mc.LogUniform(1e-8, 1e-2, per="subject"), "force": None},
+        recorded((8,) * 4, subjects=["a$b", "$x^$", "<b>", "被験者 _1"]),
+    ),
+    "interrupted at once": lambda: made_fit(
+        ["effort"], recorded(), information=np.nan, interrupted=True,
+        starts=(Found(np.zeros(1), -np.inf, 0, False, "interrupted"),) * 2,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FITS)
+@pytest.mark.filterwarnings("ignore:Glyph .* missing from font")
+def test_every_picture_of_a_fit_can_be_drawn(what):
+    fit = FITS[what]()
+    drawn(mc.plots.plot_starts(fit))
+    assert len(drawn(mc.plots.plot_estimates(fit, fit.interval())).axes) == len(fit.names)
+    adequacy = made_adequacy(fit)
+    panels = drawn(mc.plots.plot_predictions(fit, adequacy)).axes
+    assert len(panels) % len(fit.trials.channel_names) == 0
+    drawn(mc.plots.plot_innovations(adequacy, fit.trials))
+    for width in (2.0, 0.3, 1e-2, 1e-4):
+        profiles = [made_profile(fit, name, width) for name in fit.names]
+        slices = {each.name: (each.points, each.log_likelihoods) for each in profiles}
+        truth = dict.fromkeys(fit.names, fit.estimates[fit.names[0]])
+        figure = drawn(mc.plots.plot_profiles(fit, profiles, slices, truth))
+        visible = [ax for ax in figure.axes if ax.get_visible()]
+        assert [ax.get_title().replace(r"\$", "$") for ax in visible] == list(fit.names)
+
+
+def test_profiles_without_ends_or_with_impossible_points_can_be_drawn():
+    fit = made_fit(["effort", "force"], recorded())
+    open_ended = made_profile(fit, "effort", ends=(-np.inf, np.inf))
+    impossible = made_profile(fit, "force")
+    values = np.array(impossible.log_likelihoods)
+    values[:2] = -np.inf
+    figure = drawn(
+        mc.plots.plot_profiles(fit, [open_ended, replace(impossible, log_likelihoods=values)])
+    )
+    (span,) = figure.axes[0].patches
+    edges = np.exp(open_ended.points[[0, -1]])
+    assert_allclose([span.get_x(), span.get_x() + span.get_width()], edges)
+
+
+def test_estimates_show_intervals_that_leave_the_support_by_arrows():
+    fit = made_fit(["effort", "force"], recorded())
+    ends = {"effort": (0.0, np.inf), "force": (0.01, 0.02)}
+    figure = drawn(mc.plots.plot_estimates(fit, ends, {"effort": 1e-5}))
+    markers = [[line.get_marker() for line in ax.lines] for ax in figure.axes]
+    assert markers == [["None", "<", ">", "o", "|"], ["None", "o"]]
+    assert_allclose(figure.axes[0].lines[0].get_xdata(), [1e-8, 1e-2])
+    assert_allclose(figure.axes[1].lines[0].get_xdata(), [0.01, 0.02])
+
+
+def test_predictions_are_the_means_of_data_and_replicates():
+    fit = made_fit(["effort"], recorded((8, 8, 8, 8), targets=[0.1, 0.1, 0.2, 0.2]))
+    adequacy = made_adequacy(fit)
+    figure = mc.plots.plot_predictions(fit, adequacy)
+    assert [ax.get_title() for ax in figure.axes] == ["target 0.1", "target 0.2"]
+    for ax, which in zip(figure.axes, ([0, 1], [2, 3]), strict=True):
+        lines = {line.get_label(): line.get_ydata() for line in ax.lines}
+        assert_allclose(lines["data, mean"], fit.trials.observed[which, :, 0].mean(axis=0))
+        model = adequacy.replicates[:, which, :, 0].mean(axis=(0, 1))
+        assert_allclose(lines["model, mean"], model)
+
+
+def test_starts_show_the_distance_from_the_best():
+    (ax,) = mc.plots.plot_starts(made_fit(["effort"], recorded())).axes
+    assert_allclose(ax.lines[0].get_ydata(), [1e-6, 1e-6, 3.0])
+    assert ax.get_title() == "2 of 3 agree (below the line)"
+
+
+def test_nothing_to_draw_is_said():
+    fit = made_fit(["effort"], recorded())
+    with pytest.raises(mc.InputError, match="there are no profiles"):
+        mc.plots.plot_profiles(fit, [])
+    few = made_fit(["effort"], recorded((3,)))
+    with pytest.raises(mc.InputError, match="there are no innovations"):
+        mc.plots.plot_innovations(made_adequacy(few), few.trials)

@@ -48,7 +48,7 @@ def directions(coordinates: Sequence[Coordinate], information: np.ndarray) -> li
         size = float(np.linalg.norm(axis))
         error = size / float(np.sqrt(root)) if root > 0 else np.inf
         # How far the parameters move along it within a standard error, beside their supports.
-        moves = np.abs(axis) * error / size**2
+        moves = np.abs(axis) * min(error, 1e300) / size**2
         logarithmic = all(c.support.logarithmic for c in coordinates)
         verdict = "open" if (4 * moves > width).any() else "known"
         if verdict == "known" and logarithmic and error > WEAK:

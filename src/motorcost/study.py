@@ -140,7 +140,7 @@ class Study:
             seed=fitting.get("seed", toml.whole, 0),
             starts=fitting.get("starts", toml.whole, 10),
             method=fitting.get(
-                "method", lambda it: checks.one_of("method", it, METHODS), METHODS[0]
+                "method", lambda it: checks.one_of("method", toml.text(it), METHODS), METHODS[0]
             ),
             priors=fitting.get("priors", toml.truth, False),
             title=root.get("title", toml.text, ""),
@@ -252,7 +252,7 @@ def support_from(value: Any) -> Support | None:
         checks.one_of("key", key, ("low", "high", "scale", "median", "mean", "sd", "per"))
     per = toml.text(table["per"]) if "per" in table else None
     numbers = {key: toml.number(table[key]) for key in ("low", "high", "sd") if key in table}
-    scale = checks.one_of("scale", table.get("scale", "log"), ("log", "linear"))
+    scale = checks.one_of("scale", toml.text(table.get("scale", "log")), ("log", "linear"))
     try:
         if "median" in table:
             return LogNormal(toml.number(table["median"]), per=per, **numbers)

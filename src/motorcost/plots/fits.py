@@ -119,6 +119,11 @@ def plot_estimates(
     for ax, coordinate in zip(axes, fit.model.coordinates, strict=True):
         low, high = intervals[coordinate.name]
         support = coordinate.support
+        if support.logarithmic:
+            ax.set_xscale("log")
+        finite = np.isfinite([support.low, support.high]).all() and support.low > 1e-200
+        if finite:
+            ax.set_xlim(support.low, support.high)
         left, right = max(low, support.low), min(high, support.high)
         ax.plot([left, right], [0, 0], color=BLUE, lw=3, alpha=0.6, solid_capstyle="butt")
         for end, arrow, edge in ((low, "<", left), (high, ">", right)):
@@ -127,11 +132,6 @@ def plot_estimates(
         ax.plot(fit.estimates[coordinate.name], 0, "o", color=BLUE, ms=7)
         if truth is not None and coordinate.name in truth:
             ax.plot(truth[coordinate.name], 0, "|", color=GREEN, ms=16, mew=2.5)
-        if support.logarithmic:
-            ax.set_xscale("log")
-        finite = np.isfinite([support.low, support.high]).all() and support.low > 1e-200
-        if finite:
-            ax.set_xlim(support.low, support.high)
         ax.set_yticks([])
         ax.set_ylabel(plain(coordinate.name), rotation=0, ha="right", va="center", fontsize=9)
         ax.spines["left"].set_visible(False)
