@@ -5,7 +5,7 @@ from pathlib import Path
 
 from motorcost import io, tasks
 from motorcost.errors import InputError
-from motorcost.study import find_task
+from motorcost.study import TASKS, find_task
 
 _TEMPLATE = """\
 # A study for motorcost: what was recorded, how, and what is to be inferred from it.
@@ -88,7 +88,7 @@ def study_template(task_name: str, data: Path, folder: Path) -> str:
         title=f"A study of {task_name}",
         file=_toml_text(_relative(data, folder)),
         task=_toml_text(task_name),
-        tasks="reaching, saccade, tracking, random_problem",
+        tasks=", ".join(TASKS),
         columns="\n".join(columns),
         free="\n".join(free),
     )

@@ -10,9 +10,11 @@ import typer
 
 from motorcost import checks
 from motorcost.cli.app import app
-from motorcost.cli.options import TASKS, pairs, values_of
+from motorcost.cli.options import pairs, values_of
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
+from motorcost.search import METHODS
+from motorcost.study import TASKS, Study, find_task
 
 Output = Annotated[
     Path, typer.Option("-o", "--output", help="Folder for the results; made if missing.")
@@ -70,7 +72,7 @@ def fit(
         float | None, typer.Option(help="The model's step (s); the recording's if left out.")
     ] = None,
     starts: Annotated[int, typer.Option(help="Searches from different points.")] = 10,
-    method: Annotated[str, typer.Option(help="gradient, nelder-mead or bobyqa.")] = "gradient",
+    method: Annotated[str, typer.Option(help="One of " + ", ".join(METHODS) + ".")] = "gradient",
     priors: Annotated[bool, typer.Option("--priors", help="Add the supports' priors.")] = False,
     bootstrap: Annotated[int, typer.Option(help="Experiments to bootstrap from.")] = 0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
@@ -178,7 +180,6 @@ def precision(
     import jax
 
     import motorcost as mc
-    from motorcost.study import find_task
 
     chosen = find_task(task)
     values = values_of(chosen, assignments or [])
@@ -223,7 +224,6 @@ def _has_result(folder: Path) -> bool:
 def _study(given: dict[str, Any]) -> Any:
     """The study in a file, or the one that the options describe."""
     from motorcost.parameters import LogUniform
-    from motorcost.study import Study, find_task
 
     data = given["data"]
     if data.suffix.lower() == ".toml":
@@ -269,7 +269,7 @@ def _study(given: dict[str, Any]) -> Any:
         noise = {name: _number("--noise", text) for name, text in named.items()}
     else:
         noise = _number("--noise", noise)
-    checks.one_of("method", given["method"], ("gradient", "nelder-mead", "bobyqa"))
+    checks.one_of("method", given["method"], METHODS)
     channels = reading["channels"]
     return Study(
         files=(data,),

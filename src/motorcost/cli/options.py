@@ -6,8 +6,6 @@ from typing import Any
 from motorcost import checks
 from motorcost.errors import InputError
 
-TASKS = ("reaching", "saccade", "tracking", "random_problem")
-
 
 def pairs(option: str, given: list[str] | None, meaning: str) -> dict[str, str]:
     """`NAME=TEXT`, several times or with commas between, by name."""

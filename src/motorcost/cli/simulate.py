@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from motorcost.cli.app import app
-from motorcost.cli.options import TASKS, values_of
+from motorcost.cli.options import values_of
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
-from motorcost.study import find_task
+from motorcost.study import TASKS, find_task
 
 
 @app.command(

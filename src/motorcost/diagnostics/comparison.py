@@ -8,10 +8,11 @@ import jax
 import numpy as np
 
 from motorcost import checks
+from motorcost.diagnostics.resampling import refitting
 from motorcost.errors import InputError
 from motorcost.fit import Fit
-from motorcost.maximum import evaluator, n_samples
-from motorcost.search import run_together, search
+from motorcost.maximum import evaluator
+from motorcost.search import run_together
 
 
 def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
@@ -30,9 +31,8 @@ def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
     fold = np.asarray(jax.random.permutation(key, np.arange(N) % folds))
     held_out = (fold == np.arange(folds)[:, None]).astype(float)
     size = max(fit.size, folds)
-    scale = n_samples(fit.model.trials)
     found, interrupted = run_together(
-        [lambda ask: search(ask, fit.point, fit.model.bounds, "gradient", scale, 200)] * folds,
+        [refitting(fit)] * folds,
         evaluator(fit.model, size, True, fit.priors, 1.0 - held_out),
     )
     if interrupted:

@@ -84,7 +84,7 @@ def bootstrap(
             weights = np.stack([np.bincount(row, minlength=N) for row in chosen[first:][:size]])
             weights = np.pad(weights, [(0, size - count), (0, 0)], "edge").astype(float)
             evaluate = evaluator(fit.model, size, True, fit.priors, weights)
-        found, interrupted = run_together([_worker(fit)] * size, evaluate)
+        found, interrupted = run_together([refitting(fit)] * size, evaluate)
         if interrupted:
             break
         points += [each.point for each in found[:count]]
@@ -95,7 +95,8 @@ def bootstrap(
     return Bootstrap(fit, kind, np.stack(points), interrupted)
 
 
-def _worker(fit: Fit) -> Callable[[Ask], Found]:
+def refitting(fit: Fit) -> Callable[[Ask], Found]:
+    """A search from the estimate of a fit."""
     scale = n_samples(fit.model.trials)
     return lambda ask: search(ask, fit.point, fit.model.bounds, "gradient", scale, 200)
 
