@@ -1,3 +1,8 @@
+import os
+
+# Compiling is most of what the tests do, and most of that is making fast code that runs once.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 import jax
 import jaxtyping
 import pytest

@@ -293,6 +293,7 @@ def test_a_signal_interrupts_a_fit(folder, tmp_path):
     ) as process:
         while process.stderr.readline() != "searching ...\n":
             assert process.poll() is None
+        time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
     assert process.returncode == 130

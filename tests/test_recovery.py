@@ -93,9 +93,7 @@ def recover(task, steps, n_trials, n_sets, observer):
         misses=np.concatenate(points) - truth,
         errors=np.sqrt(np.diagonal(cov, axis1=1, axis2=2)),
         expected=np.array([precision.line_errors(n_trials)[name] for name in TRUTH]),
-        curvature=np.sqrt(
-            np.diagonal(np.linalg.inv(np.mean(np.concatenate(informations), axis=0)))
-        ),
+        curvature=np.sqrt(np.diagonal(np.linalg.inv(mean))),
     )
 
 

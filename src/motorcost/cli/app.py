@@ -41,6 +41,8 @@ def main() -> None:
 
         jax.config.update("jax_enable_x64", True)
         code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
+        if code == 130:  # what Typer makes of an interruption
+            raise KeyboardInterrupt
     except (typer.Abort, KeyboardInterrupt):
         _leave(130, "interrupted")
     except InterruptedError as error:
