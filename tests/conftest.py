@@ -26,6 +26,13 @@ settings.register_profile(
 settings.load_profile("motorcost")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forget_compiled_programs():
+    """Thousands of compiled programs in one process exhaust what the system will map."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture
 def as_users_call_it():
     """Without the check of signatures, so that the package's own checks are what answers."""

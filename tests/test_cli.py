@@ -506,7 +506,7 @@ def test_init_writes_a_study_of_the_data_and_never_over_one(monkeypatch, folder,
 @pytest.mark.parametrize("task", ["reaching", "saccade", "tracking", "random_problem"])
 def test_what_init_writes_fits_simulated_trials(monkeypatch, tmp_path, task):
     monkeypatch.chdir(tmp_path)
-    size = () if task == "reaching" else ("--set", "steps=8")
+    size = () if task in ("reaching", "saccade") else ("--set", "steps=8")
     assert run(monkeypatch, "simulate", task, *size, "--trials", 12, "-o", "trials.csv") == 0
     assert run(monkeypatch, "init", "--task", task) == 0
     text = (tmp_path / "study.toml").read_text().replace("starts = 10", "starts = 2")

@@ -87,8 +87,8 @@ def fitted(study, folder, monkeypatch, n=None):
 
 def assert_sound(analysis, result):
     assert analysis.fit.converged
-    for coordinate in analysis.fit.model.coordinates:
-        assert analysis.fit.estimates[coordinate.name] in coordinate.support
+    low, high = analysis.fit.model.bounds.T
+    assert ((low <= analysis.fit.point) & (analysis.fit.point <= high)).all()
     assert np.isfinite(result["log_likelihood"])
     assert all(error is None or error > 0 for error in result["standard_errors"].values())
 
@@ -100,25 +100,38 @@ def test_pointing_is_prepared_as_documented(tmp_path):
     assert trials.channel_names == ("position",)
     assert trials.channel_units == ("m",)
     targets = trials.conditions["target"]
-    assert 0.15 < targets.min() < targets.max() < 0.25
-    last = [trials.observed[i, n - 1, 0] for i, n in enumerate(trials.lengths)]
-    assert np.median(np.abs(np.array(last) - targets)) < 0.01
+    assert 0.09 < targets.min() < targets.max() < 0.2
+    last = np.array([trials.observed[i, n - 1, 0] for i, n in enumerate(trials.lengths)])
+    assert np.median(np.abs(last - targets)) < 0.01
     assert any("46 of 91 trials left out: kept are those with outward" in note for note in notes)
 
 
+def test_saccades_are_prepared_as_documented(tmp_path):
+    study = written(tmp_path, SACCADES, ["effort"], who="S1", dt=0.002, noise=0.2, starts=1)
+    trials, notes = study.trials()
+    assert len(trials) == 59
+    assert trials.channel_names == ("angle",)
+    assert trials.conditions["target"].min() >= 4.0
+    last = np.array([trials.observed[i, n - 1, 0] for i, n in enumerate(trials.lengths)])
+    assert np.median(np.abs(last - trials.conditions["target"])) < 1.0
+    assert "91 of 150 trials left out: the target is nearer than 4" in notes
+
+
 def test_a_few_pointing_movements_are_fitted(tmp_path, monkeypatch):
-    study = written(tmp_path, POINTING, ["effort"], who="cp01", dt=0.03, noise=0.005, starts=1)
+    study = written(tmp_path, POINTING, ["motor_noise"], who="cp01", dt=0.03, noise=0.003, starts=1)
     analysis, result = fitted(study, tmp_path, monkeypatch, n=6)
     assert_sound(analysis, result)
     assert result["n_trials"] == 6
     assert result["data"]["files"] == ["cp01-1.dat"]
+    assert not analysis.fit.at_bounds
 
 
 def test_a_few_saccades_are_fitted(tmp_path, monkeypatch):
-    study = written(tmp_path, SACCADES, ["motor_noise"], who="S1", dt=0.004, noise=0.3, starts=1)
+    study = written(tmp_path, SACCADES, ["motor_noise"], who="S1", dt=0.002, noise=0.2, starts=1)
     analysis, result = fitted(study, tmp_path, monkeypatch, n=6)
     assert_sound(analysis, result)
     assert result["n_trials"] == 6
+    assert not analysis.fit.at_bounds
 
 
 @pytest.mark.slow

@@ -129,7 +129,7 @@ def analyse(
             ("steady noise of mean strength", baselines.with_average_noise(study.task)),
         ):
             try:
-                here = within_supports(found, found.point)
+                here = found.estimates
                 fits[name] = fitted(task, name, [here], max(1, study.starts // 3))
             except (InputError, ConvergenceError) as error:
                 impossible.append((name, str(error)))
@@ -150,20 +150,14 @@ def analyse(
     ]
     try:
         for wanted, step in steps:
-            if wanted:
-                step()
+            try:
+                if wanted:
+                    step()
+            except (InputError, ConvergenceError) as error:  # the fit is good without it
+                result.notes = (*result.notes, f"{step.__name__} could not be done: {error}")
     except KeyboardInterrupt:
         result.interrupted = True
     return result
-
-
-def within_supports(found: Fit, point: np.ndarray) -> dict[str, float]:
-    """Natural values of a point, to start at: at a bound, rounding would put them outside."""
-    values = found.model.values(point)
-    return {
-        c.name: float(np.clip(values[c.name], c.support.low, c.support.high))
-        for c in found.model.coordinates
-    }
 
 
 def _to_resume(

@@ -175,5 +175,5 @@ def raise_if_failed(
         f"trial {int(index[condition, trial])} contradicts the model at step {step}: "
         f"{one.observer.channel_names[channel]} is {float(sample[step, channel]):.9g} and must "
         f"be {float(must_be):.9g}, because the model has no noise in it there. Record it with "
-        "noise (mc.observe(..., noise=...)), or give the world noise (V)"
+        "noise (noise=..., --noise), or give the world noise (V)"
     )

@@ -68,10 +68,9 @@ class Model(eqx.Module):
         return np.array([coordinate.support.bounds for coordinate in self.coordinates])
 
     def values(self, point: Any) -> dict[str, Any]:
-        """Natural values by coordinate's name."""
-        return {
-            c.name: c.support.from_line(x) for c, x in zip(self.coordinates, point, strict=True)
-        }
+        """Natural values by coordinate's name, within the supports whatever the rounding."""
+        each = [(c.name, c.support, x) for c, x in zip(self.coordinates, point, strict=True)]
+        return {name: jnp.clip(s.from_line(x), s.low, s.high) for name, s, x in each}
 
     def point(self, values: Mapping[str, Any]) -> Array:
         """The point of natural values by name; a parameter's name alone stands for all levels."""

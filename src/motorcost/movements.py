@@ -414,6 +414,6 @@ def _numeric(name: str, values: np.ndarray) -> np.ndarray:
     return values.astype(float)
 
 
-def _range(values: Sequence[float]) -> str:
+def _range(values: Sequence[Any]) -> str:
     low, high = min(values), max(values)
     return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"

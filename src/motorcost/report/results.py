@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from motorcost.analysis import THIS_MODEL, Analysis, within_supports
+from motorcost.analysis import THIS_MODEL, Analysis
 from motorcost.diagnostics import Channel
 from motorcost.errors import InputError
 
@@ -47,7 +47,9 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
                 "log_likelihood": start.value,
                 "evaluations": start.evaluations,
                 "converged": start.converged,
-                "parameters": within_supports(fit, start.point),
+                "parameters": {
+                    name: float(it) for name, it in fit.model.values(start.point).items()
+                },
             }
             for start in fit.starts
         ],
