@@ -12,7 +12,7 @@ test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-slow: .venv/.dev
-	$(BIN)/python -m pytest -m slow $(ARGS)
+	$(BIN)/python -m pytest -m slow -s $(ARGS)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -53,7 +53,7 @@ def profiles_figure() -> Figure:
 
 
 def efforts_figure() -> Figure:
-    """The README's picture: the same reach by agents who mind effort more or less."""
+    """The same reach by agents who mind effort more or less."""
     import motorcost as mc
 
     figure = Figure(figsize=(9, 3), layout="constrained")
