@@ -62,6 +62,7 @@ def test_replicates_have_the_models_moments_and_miss_what_is_missing(fit, trials
     assert not np.array_equal(samples[0], samples[1], equal_nan=True)
 
 
+@pytest.mark.slow
 def test_replicates_of_several_lengths_and_conditions(fit):
     kinds = [(0.1, 12), (0.3, 10), (0.3, 12)]
     parts = [

@@ -233,6 +233,7 @@ def test_with_priors_it_is_the_maximum_of_both(fit, trials, by_hand):
     assert found.log_likelihood < fit.log_likelihood
 
 
+@pytest.mark.slow
 def test_the_scale_of_the_search_changes_nothing(fit, trials):
     """The maximum is where it was, and the errors follow by the delta method."""
     free = {"effort": mc.Uniform(1e-8, 1e-3), "velocity": mc.Uniform(0.001, 2.0)}
@@ -336,6 +337,7 @@ def test_an_estimate_at_the_edge_of_its_support_is_told(fit, trials):
 # --- data of all kinds ---
 
 
+@pytest.mark.slow
 def test_several_lengths_conditions_and_subjects_in_one():
     """What a subject's trials say of it is the same in the crowd as alone."""
     parts = []

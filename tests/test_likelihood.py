@@ -414,6 +414,7 @@ def test_gradient_by_every_parameter(name):
         assert_allclose(implicit[key], fourth, rtol=1e-6, atol=1e-5, err_msg=key)
 
 
+@pytest.mark.slow
 def test_forward_mode_and_hessian():
     problem = mc.tasks.reaching(steps=10)
     trials = mc.simulate(problem, mc.solve(problem), n_trials=20, key=KEY)

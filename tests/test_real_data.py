@@ -126,6 +126,7 @@ def test_a_few_pointing_movements_are_fitted(tmp_path, monkeypatch):
     assert not analysis.fit.at_bounds
 
 
+@pytest.mark.slow
 def test_a_few_saccades_are_fitted(tmp_path, monkeypatch):
     study = written(tmp_path, SACCADES, ["motor_noise"], who="S1", dt=0.002, noise=0.2, starts=1)
     analysis, result = fitted(study, tmp_path, monkeypatch, n=6)
