@@ -322,6 +322,7 @@ def test_profiles_are_open_where_the_data_or_the_support_end(fit, trials):
     assert found.directions[0].verdict == "open"
 
 
+@pytest.mark.slow
 def test_an_estimate_at_the_edge_of_its_support_is_told(fit, trials):
     edge = float(fit.estimates["velocity"] * np.exp(-3 * fit.log_standard_errors["velocity"]))
     free = {"velocity": mc.LogUniform(1e-3, edge)}
@@ -369,6 +370,7 @@ def test_several_lengths_conditions_and_subjects_in_one():
     assert_allclose(found.log_standard_errors["velocity[ben]"], (-curvature) ** -0.5, rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_a_contradiction_is_explained(trials):
     seen = mc.Recording(["velocity", "target"], noise={"velocity": 1e-2})
     targets = np.full((3, STEPS, 1), 0.1)

@@ -210,6 +210,7 @@ def test_missing_samples_are_marginalised(reaching):
         )
 
 
+@pytest.mark.slow
 def test_blocks_do_not_matter():
     problem = mc.tasks.reaching(steps=6)
     trials = mc.simulate(problem, mc.solve(problem), n_trials=300, key=KEY)  # three blocks
@@ -236,6 +237,7 @@ def of_several_kinds():
     return sets, together[jumble], jumble
 
 
+@pytest.mark.slow
 def test_lengths_and_conditions_are_sorted_out():
     sets, together, jumble = of_several_kinds()
     alone = [mc.log_likelihood(problem, trials, per_trial=True) for problem, trials in sets]
