@@ -34,7 +34,7 @@ class Movements:
     samples: tuple[np.ndarray, ...]
     times: tuple[np.ndarray, ...]
     channels: dict[str, str]
-    conditions: dict[str, np.ndarray] = field(default_factory=dict)
+    conditions: dict[str, Any] = field(default_factory=dict)
     condition_units: dict[str, str] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
