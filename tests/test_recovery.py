@@ -47,7 +47,7 @@ class Recovery:
         return "\n".join(lines)
 
 
-def recover(task, steps, n_trials, n_sets, observer):
+def recover(task, steps, n_trials, n_sets, observer, simulated=5000):
     problem = task(**TRUTH, steps=steps)
     policy, seen = mc.solve(problem), observer(problem)
 
@@ -86,7 +86,7 @@ def recover(task, steps, n_trials, n_sets, observer):
         n_trials=n_trials,
         key=jax.random.key(10_000),
         observer=observer,
-        simulated=5000,
+        simulated=simulated,
     )
     mean = np.concatenate(informations).mean(axis=0)
     return Recovery(
@@ -104,7 +104,9 @@ POSITION = mc.Recording(["position"], noise=1e-3)
 def test_twenty_small_data_sets_come_back():
     """With 20 data sets the RMSE itself has a relative error of 1 / sqrt(40): it is held to what
     chance does once in a thousand."""
-    found = recover(mc.tasks.reaching, steps=12, n_trials=40, n_sets=20, observer=ALL)
+    found = recover(
+        mc.tasks.reaching, steps=12, n_trials=40, n_sets=20, observer=ALL, simulated=500
+    )
     assert_allclose(found.rmse, found.expected, rtol=3.3 / np.sqrt(40), err_msg=str(found))
 
 
