@@ -101,6 +101,7 @@ ALL = mc.Recording(["position", "velocity", "force", "muscle", "target"])
 POSITION = mc.Recording(["position"], noise=1e-3)
 
 
+@pytest.mark.slow
 def test_twenty_small_data_sets_come_back():
     """With 20 data sets the RMSE itself has a relative error of 1 / sqrt(40): it is held to what
     chance does once in a thousand."""
