@@ -122,8 +122,11 @@ class Fit:
         if self.interrupted:
             raise InputError("the fit was interrupted before its maximum: there are no errors yet")
         each = np.asarray(scores(self.model, jnp.asarray(self.point))[1])
-        spread = self.covariance @ (each.T @ each) @ self.covariance
-        return dict(zip(self.names, np.sqrt(np.diagonal(spread)).tolist(), strict=True))
+        cov = self.covariance
+        known = np.where(np.isfinite(cov), cov, 0.0)
+        spread = np.diagonal(known @ (each.T @ each) @ known)
+        errors = np.where(np.isfinite(np.diagonal(cov)), np.sqrt(spread), np.inf)
+        return dict(zip(self.names, errors.tolist(), strict=True))
 
     @property
     def _logarithmic(self) -> list[Any]:
