@@ -104,6 +104,20 @@ def test_standard_errors_come_from_the_inverse(fit, hessian):
         assert_allclose(list(fit.interval(level).values()), np.transpose(ends), rtol=1e-3)
 
 
+def test_robust_errors_are_the_sandwich_of_the_trials_own_slopes(fit, trials, hessian):
+    def each(logs):
+        problem = mc.tasks.reaching(*np.exp(logs), steps=STEPS)
+        return mc.log_likelihood(problem, trials.observed, observer=SEEN(problem), per_trial=True)
+
+    h = 1e-4
+    slopes = np.stack(
+        [(each(fit.point + h * e) - each(fit.point - h * e)) / (2 * h) for e in np.eye(2)]
+    )
+    bread = np.linalg.inv(-hessian)
+    expected = np.sqrt(np.diagonal(bread @ slopes @ slopes.T @ bread))
+    assert_allclose(list(fit.robust_errors().values()), expected, rtol=1e-3)
+
+
 def test_aic_and_bic(fit):
     assert_allclose(fit.aic, 4 - 2 * fit.log_likelihood)
     assert_allclose(fit.bic, 2 * np.log(N) - 2 * fit.log_likelihood)
