@@ -2,6 +2,8 @@ import os
 
 # Compiling is most of what the tests do, and most of that is making fast code that runs once.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# The command keeps programs in the user's cache folder, where tests have no business.
+os.environ["MOTORCOST_CACHE"] = "off"
 
 import jax
 import jaxtyping

@@ -92,6 +92,7 @@ def test_parameters_are_listed(monkeypatch, capsys):
         (["simulate", "reaching", "--seed", str(2**64)], "too large"),
         (["simulate", "reaching", "--plot", "t.txt"], "must end in .png, .svg or .pdf"),
         (["simulate", "reaching", "--trails", "5"], "No such option: --trails"),
+        (["simulate", "reaching", "--device", "tpu"], "'tpu' is not one of 'cpu', 'gpu'"),
         (["simulate"], "Missing argument"),
         (["demo", "-o", "nowhere/demo"], "the folder nowhere does not exist"),
         (["demo", "--trials", "19"], "trials must be at least 20, got 19"),
@@ -299,6 +300,12 @@ def test_a_signal_interrupts_a_fit(folder, tmp_path):
     assert process.returncode == 130
     assert err.splitlines()[-1].startswith("motorcost: interrupted: what there is lies in")
     assert result_in(tmp_path / "fit")["interrupted"] is True
+
+
+def test_a_study_file_takes_a_device(monkeypatch, folder, without_search, tmp_path):
+    without_search()
+    command = ("fit", folder / "study.toml", "-q", "-o", tmp_path / "fit")
+    assert run(monkeypatch, *command, "--device", "cpu") == 0
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def test_a_result_has_what_programs_need(fit, tmp_path):
     assert result["log_likelihood"] == 100.0
     assert result["seed"] == 7
     assert result["data"] == {"files": [], "checksum": "0" * 64}
+    assert result["device"] == jax.devices()[0].device_kind
     assert result["versions"]["jax"] == jax.__version__
     assert set(result["versions"]) == {"python", "motorcost", "jax", "numpy", "scipy"}
     assert result["checks"]["passed"] is True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
-from scipy.stats import norm
 
 from motorcost import checks
 from motorcost.beliefs import Beliefs, track_beliefs
@@ -177,7 +177,7 @@ class Fit:
             ends = {profile.name: profile.ends for profile in self.profiles(level)}
         else:
             checks.one_of("method", method, ("wald", "profile"))
-            z = norm.ppf(0.5 + level / 2)
+            z = NormalDist().inv_cdf(0.5 + level / 2)
             points = zip(self.point, self.line_errors.values(), strict=True)
             ends = dict(zip(self.names, [(x - z * e, x + z * e) for x, e in points], strict=True))
         return {c.name: c.support.natural(ends[c.name]) for c in self.model.coordinates}

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
-from scipy.stats import norm
 
 from motorcost.model import Model
 from motorcost.search import Ask, Evaluate, StoppedError, run_together, search
@@ -91,7 +91,7 @@ def _side(
 ) -> _Side:
     """Walk from the maximum outwards until the signed root of twice the drop reaches the normal
     quantile: it grows almost linearly, so that secant steps arrive quickly."""
-    z = float(norm.ppf(0.5 + level / 2))
+    z = NormalDist().inv_cdf(0.5 + level / 2)
     edge = float(model.bounds[k, 0 if sign < 0 else 1])
     others = np.delete(np.arange(len(point)), k)
     side = _Side([], [], np.nan)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import Bounds, minimize
 
 from motorcost.errors import InputError
 
@@ -149,6 +148,8 @@ def search(
 
 
 def _gradient(objective: Any, start: np.ndarray, bounds: np.ndarray, most: int) -> tuple[bool, str]:
+    from scipy.optimize import Bounds, minimize  # slow to import
+
     options = {"maxfun": most, "maxiter": most, "ftol": 1e-14, "gtol": 1e-8, "maxcor": 20}
     found = minimize(
         objective, start, jac=True, method="L-BFGS-B", bounds=Bounds(*bounds.T), options=options
@@ -159,6 +160,8 @@ def _gradient(objective: Any, start: np.ndarray, bounds: np.ndarray, most: int) 
 def _nelder_mead(
     objective: Any, start: np.ndarray, bounds: np.ndarray, most: int
 ) -> tuple[bool, str]:
+    from scipy.optimize import Bounds, minimize
+
     options = {"maxfev": most, "xatol": 1e-6, "fatol": 1e-12, "adaptive": True}
     below, above = start - bounds[:, 0], bounds[:, 1] - start
     sides = np.where(above >= below, np.minimum(above / 2, 1.0), -np.minimum(below / 2, 1.0))

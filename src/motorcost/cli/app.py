@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from motorcost.cli.computing import set_up_jax
 from motorcost.errors import ConvergenceError, InputError
 
 app = typer.Typer(
@@ -37,9 +38,7 @@ def options(
 def main() -> None:
     """The console script: one line for an error, exit code 2 for bad input, no traceback."""
     try:
-        import jax
-
-        jax.config.update("jax_enable_x64", True)
+        set_up_jax()
         code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
         if code == 130:  # what Typer makes of an interruption
             raise KeyboardInterrupt

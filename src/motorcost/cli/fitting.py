@@ -10,6 +10,7 @@ import typer
 
 from motorcost import checks
 from motorcost.cli.app import app
+from motorcost.cli.computing import Device
 from motorcost.cli.options import pairs, values_of
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
@@ -77,6 +78,7 @@ def fit(
     bootstrap: Annotated[int, typer.Option(help="Experiments to bootstrap from.")] = 0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="No profiles, no baselines.")] = False,
+    device: Device = None,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print fit.json and nothing else.")
@@ -175,6 +177,7 @@ def precision(
     ] = None,
     noise: Annotated[float, typer.Option(help="SD of the recording noise.")] = 0.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    device: Device = None,
 ) -> None:
     """Before an experiment: which error bars to expect from how many trials."""
     import jax
@@ -214,7 +217,7 @@ def datasets(
 
 
 # What can be asked of a study in a file too.
-_OF_A_RUN = ("data", "output", "quick", "quiet", "as_json")
+_OF_A_RUN = ("data", "output", "quick", "device", "quiet", "as_json")
 
 
 def _has_result(folder: Path) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from motorcost.cli.app import app
+from motorcost.cli.computing import Device
 from motorcost.cli.options import values_of
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
@@ -44,6 +45,7 @@ def simulate(
     parameters: Annotated[
         bool, typer.Option("--parameters", help="List the task's parameters and stop.")
     ] = False,
+    device: Device = None,
 ) -> None:
     """Simulate trials of a task and write them as a tidy CSV file: trial, time, one column for
     each recorded state, and the conditions."""
@@ -107,6 +109,7 @@ def demo(
     ] = Path("motorcost-demo"),
     trials: Annotated[int, typer.Option(help="Trials to simulate.")] = 100,
     seed: Annotated[int, typer.Option(help="The same seed gives the same trials.")] = 0,
+    device: Device = None,
 ) -> None:
     """Simulate reaches, write them to a file, fit it back and report. Needs no input."""
     from motorcost.demo import again, against_truth, run

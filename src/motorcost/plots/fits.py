@@ -1,13 +1,13 @@
 """Pictures of a fit: data with the model, likelihoods, estimates, innovations."""
 
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.interpolate import PchipInterpolator
-from scipy.stats import norm
 
 from motorcost.diagnostics import Adequacy
 from motorcost.errors import InputError
@@ -76,7 +76,7 @@ def plot_profiles(
     figure = Figure(figsize=(max(4.6, 3.2 * columns), 2.6 * rows + 0.4), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
     coordinates = {c.name: c for c in fit.model.coordinates}
-    drop = norm.ppf(0.5 + profiles[0].level / 2) ** 2 / 2
+    drop = NormalDist().inv_cdf(0.5 + profiles[0].level / 2) ** 2 / 2
     for ax, profile in zip(axes.flat, profiles, strict=False):
         support = coordinates[profile.name].support
         x = np.asarray(support.from_line(profile.points))
@@ -157,7 +157,8 @@ def plot_innovations(adequacy: Adequacy, trials: Trials) -> Figure:
             np.clip(e, -edge, edge), bins=40, density=True, color=BLUE, alpha=0.5, label="data"
         )
         grid = np.linspace(-edge, edge, 200)
-        left.plot(grid, norm.pdf(grid), "--", color=ORANGE, label="model")
+        normal = np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi)
+        left.plot(grid, normal, "--", color=ORANGE, label="model")
         left.set_ylabel(plain(channel.name), fontsize=9)
         left.legend(frameon=False, fontsize=8)
         lags, correlation, count = _autocorrelation(each)

@@ -18,7 +18,7 @@ from motorcost.plots import (
     plot_starts,
 )
 from motorcost.report.page import Picture, Points, Section, Table, write_report
-from motorcost.report.results import intervals_of, result_of
+from motorcost.report.results import device_name, intervals_of, result_of
 
 _BELIEFS_SHOWN = 3
 
@@ -311,7 +311,7 @@ def _reproduction(analysis: Analysis) -> Section:
                     f"recorded: {', '.join(analysis.trials.channel_names)}; noise {study.noise}",
                     f"seed {study.seed}, method {study.method}",
                     f"data's SHA-256 {analysis.checksum}",
-                    f"motorcost {version('motorcost')}, jax {version('jax')}",
+                    f"motorcost {version('motorcost')}, jax {version('jax')}, on {device_name()}",
                 ]
             )
         ],

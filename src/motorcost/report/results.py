@@ -8,6 +8,7 @@ from pathlib import Path
 from platform import python_version
 from typing import Any
 
+import jax
 import numpy as np
 
 from motorcost.analysis import THIS_MODEL, Analysis
@@ -76,9 +77,15 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
         "notes": list(analysis.notes),
         "seed": study.seed,
         "versions": {"python": python_version()} | {name: version(name) for name in _VERSIONS},
+        "device": device_name(),
         "data": {"files": [file.name for file in study.files], "checksum": analysis.checksum},
     }
     return _plain(result)
+
+
+def device_name() -> str:
+    """What JAX computes on: `cpu`, or the name of a GPU."""
+    return jax.devices()[0].device_kind
 
 
 def _cross_validated(analysis: Analysis) -> float | None:
