@@ -25,9 +25,7 @@ format: .venv/.dev
 	$(BIN)/ruff check --fix .
 
 bench: .venv/.dev
-	$(BIN)/python benchmarks/forward.py
-	$(BIN)/python benchmarks/inverse.py
-	$(BIN)/python benchmarks/fitting.py
+	$(BIN)/python benchmarks/suite.py $(ARGS)
 
 figures: .venv/.dev
 	$(BIN)/python docs/make_figures.py

@@ -1,59 +1,143 @@
-"""Compare two things in one run: they take turns, and the ratio of their medians is what counts."""
+"""Compare two things in one run: they take turns, and the ratio of each turn is what counts."""
 
-import json
+import os
+import platform
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-RESULTS = Path(__file__).parent / "results"
+Run = Callable[[], Any]
+
+
+class Seconds(float):
+    """What a run returns that has measured its own time, as another process does."""
+
+
+class SkippedError(Exception):
+    """This comparison cannot be made here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two things to be timed in turn.
+
+    - `prepare` makes the two runs; nothing is computed before it is called.
+    - `repeats`: how many turns each gets, after one that is not counted (unless `cold`).
+    - `agree`: the relative difference that their results may have, None if they are not the
+      same thing.
+    """
+
+    what: str
+    against: str
+    prepare: Callable[[], tuple[Run, Run]]
+    repeats: int = 15
+    agree: float | None = None
+    cold: bool = False
+
+    @property
+    def name(self) -> str:
+        """What rows are chosen by."""
+        return f"{self.what} / {self.against}"
 
 
 @dataclass(frozen=True)
 class Row:
-    """Two things timed in turn; seconds are medians."""
+    """What a comparison found. Seconds are medians; `low` and `high` are the quartiles of the
+    ratio, turn by turn, so that whatever slows the machine for a while slows both sides."""
 
     what: str
-    seconds: float
     against: str
+    seconds: float
     against_seconds: float
-    spread: float  # interquartile range of the first side, over its median
-
-    @property
-    def ratio(self) -> float:
-        """How many of the first fit into one of the second."""
-        return self.against_seconds / self.seconds
+    ratio: float
+    low: float
+    high: float
+    repeats: int
 
 
-def compare(
-    what: str, run: Callable[[], Any], against: str, other: Callable[[], Any], repeats: int = 15
-) -> Row:
-    for warm_up in (run, other):
-        jax.block_until_ready(warm_up())
-    times: tuple[list[float], list[float]] = ([], [])
-    for _ in range(repeats):
-        for side, function in zip(times, (run, other), strict=True):
-            begin = time.perf_counter()
-            jax.block_until_ready(function())
-            side.append(time.perf_counter() - begin)
-    low, median, high = np.quantile(times[0], [0.25, 0.5, 0.75])
-    spread = float((high - low) / median)
-    return Row(what, float(median), against, float(np.median(times[1])), spread)
+def compare(comparison: Comparison, repeats: int | None = None) -> Row:
+    """The ratio says how many of `what` fit into one `against`: above 1, `what` is faster."""
+    repeats = comparison.repeats if repeats is None else repeats
+    runs = comparison.prepare()
+    if not comparison.cold:
+        results = [jax.block_until_ready(run()) for run in runs]
+        if comparison.agree is not None:
+            # Leaf by leaf, each beside its own largest number.
+            jax.tree.map(lambda a, b: _require_same(comparison, a, b), *results)
+    turns = np.array([[_seconds(run) for run in runs] for _ in range(repeats)])
+    low, ratio, high = np.quantile(turns[:, 1] / turns[:, 0], [0.25, 0.5, 0.75])
+    ours, theirs = np.median(turns, axis=0)
+    return Row(
+        what=comparison.what,
+        against=comparison.against,
+        seconds=float(ours),
+        against_seconds=float(theirs),
+        ratio=float(ratio),
+        low=float(low),
+        high=float(high),
+        repeats=repeats,
+    )
 
 
-def report(name: str, title: str, rows: Sequence[Row]) -> None:
-    """Print a table, and write it as JSON into `benchmarks/results`."""
-    print(f"{title}, {jax.devices()[0].device_kind}, after compilation")
-    print(f"{'':<32}{'median':>10}{'spread':>8}   {'against':<32}{'median':>10}{'ratio':>8}")
-    for row in rows:
-        print(
-            f"{row.what:<32}{row.seconds * 1e3:>7.2f} ms{row.spread:>8.0%}   {row.against:<32}"
-            f"{row.against_seconds * 1e3:>7.1f} ms{row.ratio:>8.2f}"
-        )
-    RESULTS.mkdir(exist_ok=True)
-    text = json.dumps([asdict(row) | {"ratio": row.ratio} for row in rows], indent=1)
-    (RESULTS / f"{name}.json").write_text(text)
+def _seconds(run: Run) -> float:
+    begin = time.perf_counter()
+    result = jax.block_until_ready(run())
+    return float(result) if isinstance(result, Seconds) else time.perf_counter() - begin
+
+
+def _require_same(comparison: Comparison, one: Any, other: Any) -> None:
+    one, other = np.asarray(one), np.asarray(other)
+    apart = np.abs(one - other).max() / np.abs(other).max()
+    if not apart <= comparison.agree:
+        raise AssertionError(f"{comparison.name}: results differ by {apart:.1e}, {one} and {other}")
+
+
+HEADER = f"{'':<50}{'median':>11}   {'against':<34}{'median':>11}{'ratio':>8}  {'quartiles':<16}"
+
+
+def line(row: Row) -> str:
+    """A row of the table."""
+    quartiles = f"{_short(row.low)} to {_short(row.high)}"
+    return (
+        f"{row.what:<50}{_time(row.seconds):>11}   {row.against:<34}"
+        f"{_time(row.against_seconds):>11}{_short(row.ratio):>8}  {quartiles:<16}"
+    )
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.2f} ms"
+
+
+def _short(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.3g}"
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers depend on besides the code."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": _cores(),
+        "device": jax.devices()[0].device_kind,
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("motorcost", "jax", "jaxlib", "numpy")},
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _cores() -> int:
+    """Those that this process may use, where the system tells."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cpu_model() -> str:
+    listing = Path("/proc/cpuinfo")
+    lines = listing.read_text().splitlines() if listing.exists() else []
+    models = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor()

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 import motorcost as mc
 import naive
-from motorcost.model import evaluate_together, make_model, scores
+from motorcost.model import evaluate, make_model, scores
 from motorcost.recordings import groups
 from strategies import SHAPES, make_problem
 
@@ -49,7 +49,7 @@ def by_hand(trials, **values):
 
 def together(model, points, weights, gradient=True, priors=False):
     points, counts = jnp.asarray(points), jnp.asarray(weights, float)
-    return evaluate_together(model, points, counts, gradient, priors)
+    return evaluate(model, points, counts, gradient, priors)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from motorcost.model import evaluate_data_sets, make_model
+from motorcost.model import evaluate, make_model
 from motorcost.search import run_together, search
 
 TRUTH = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
@@ -64,18 +64,18 @@ def recover(task, steps, n_trials, n_sets, observer, simulated=5000):
     for first in range(0, n_sets, TOGETHER):
         these = jnp.asarray(samples[first : first + TOGETHER])
 
-        def evaluate(points, these=these):
-            asked = np.where(np.isnan(points), truth, points)
-            return evaluate_data_sets(model, jnp.asarray(asked), these, False)
+        def at(points, these=these):
+            asked = jnp.asarray(np.where(np.isnan(points), truth, points))
+            return evaluate(model, asked, jnp.ones(these.shape[:2]), True, False, these)
 
         starts = truth + 0.1 * np.random.default_rng(first).normal(size=(len(these), len(truth)))
         workers = [
             lambda ask, start=start: search(ask, start, model.bounds, "gradient", scale, 200)
             for start in starts
         ]
-        found = np.stack([each.point for each in run_together(workers, evaluate)[0]])
+        found = np.stack([each.point for each in run_together(workers, at)[0]])
         h = 1e-3 * np.eye(len(truth))
-        curved = [(evaluate(found - step)[1] - evaluate(found + step)[1]) / 2e-3 for step in h]
+        curved = [(at(found - step)[1] - at(found + step)[1]) / 2e-3 for step in h]
         points.append(found)
         informations.append(np.stack(curved, axis=1))
     cov = np.linalg.inv(np.concatenate(informations))

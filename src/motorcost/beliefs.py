@@ -80,18 +80,19 @@ def _placed(
 
 @eqx.filter_jit
 def _group_beliefs(group: Group, smooth: bool) -> Any:
-    return group.map(partial(_beliefs, smooth=smooth))
+    return group.solved().map(partial(_beliefs, smooth=smooth))
 
 
 def _beliefs(
     problem: Problem,
-    policy: Policy | None,
+    policy: Policy,
     observer: Observer,
     samples: Float[Array, "N T o"],
     starts: Float[Array, "N n"] | None,
     smooth: bool,
 ) -> Any:
-    setting, converged = filter_setting(problem, policy, observer, starts)
+    setting = filter_setting(problem, policy, observer, starts is not None)
+    converged = policy.converged
     mean_1 = first_means(setting, starts, samples.shape[0])
     before, after = run_filter(
         setting, jnp.moveaxis(samples, 0, -1), mean_1.T, keep=lambda before, after: (before, after)

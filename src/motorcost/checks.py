@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from motorcost.errors import InputError, PrecisionError
-from motorcost.linalg import EIGENVALUE_ROUNDING, definiteness, symmetrised
+from motorcost.linalg import EIGENVALUE_ROUNDING, definiteness
 
 
 def require_float64() -> None:
@@ -118,7 +118,7 @@ def symmetric(
             raise InputError(
                 f"{name} must be positive {kind}, got lowest eigenvalue {eigenvalue:.3g}{at}"
             )
-    return symmetrised(value)
+    return (value + jnp.swapaxes(value, -1, -2)) / 2
 
 
 def nonnegative(**values: Any) -> None:

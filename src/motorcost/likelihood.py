@@ -1,11 +1,15 @@
 """How probable a movement is, if the agent has these costs, noises and beliefs."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Bool, Float
 
@@ -16,8 +20,16 @@ from motorcost.joint import joint_start, joint_system
 from motorcost.linalg import semidefinite_cholesky
 from motorcost.observer import Observer
 from motorcost.problem import Problem
-from motorcost.recordings import Group, ObserverOrMaker, ProblemOrTask, as_trials, groups
-from motorcost.solver import Policy, solve
+from motorcost.recordings import (
+    Group,
+    ObserverOrMaker,
+    ProblemMaker,
+    ProblemOrTask,
+    as_trials,
+    groups,
+)
+from motorcost.seen import SeenSetting, run_seen, seen_setting
+from motorcost.solver import Policy, map_each, solve_each
 from motorcost.trials import Trials
 
 # Trials that the filter works on at once: enough to fill the arithmetic, few enough to stay in
@@ -65,23 +77,187 @@ def log_likelihood(
     return values if per_trial else values.sum()
 
 
-@jax.jit
+def log_likelihoods_at(
+    make: Callable[[Any], ProblemMaker],
+    points: Float[Array, "S p"],
+    trials: Trials,
+    *,
+    observed: Float[Array, "S N T o"] | None = None,
+    weights: Float[Array, "S N"] | None = None,
+    telling: int | None = None,
+) -> Float[Array, "S N"] | Float[Array, " S"]:
+    """Of each trial at each of S points, of which `make` tells the task with its observer; -inf
+    for all where the model cannot be. For traced code: nothing is raised.
+
+    With `observed`, each point has samples of its own. With `weights` the trials' sum is given,
+    each counted by its weight: 0 leaves it out, 2 takes it twice. `telling` is what
+    `motorcost.seen.telling_channels` says of the problems, if that is known.
+    """
+
+    def groups_at(point: Any, samples: Any) -> list[tuple[Group, np.ndarray]]:
+        recorded = trials
+        if samples is not None:
+            recorded = eqx.tree_at(lambda t: t.observed, trials, samples)
+        return list(groups(make(point), recorded, None, None))
+
+    def parts_at(point: Any, samples: Any) -> list[Any]:
+        each = [group for group, _ in groups_at(point, samples)]
+        return [(_models(group), None if samples is None else group.samples) for group in each]
+
+    stacked = jax.vmap(parts_at)(points, observed)
+    values = jnp.zeros((len(points), len(trials)) if weights is None else len(points))
+    for (group, index), (models, samples) in zip(groups_at(points[0], None), stacked, strict=True):
+        filled = index >= 0
+        counts = None if weights is None else jnp.where(filled, weights[:, index], 0.0)
+        each, _, _ = log_likelihoods_of(models, group, samples, counts, telling)
+        if weights is None:
+            values = values.at[:, index[filled]].set(each[:, filled])
+        else:
+            values = values + each.sum(axis=1)
+    return values
+
+
+@eqx.filter_jit
 def _group_log_likelihood(group: Group) -> Any:
-    return group.map(_log_likelihoods)
+    alone = jax.tree.map(lambda leaf: leaf[None], _models(group))
+    return jax.tree.map(lambda leaf: leaf[0], log_likelihoods_of(alone, group))
 
 
-def _log_likelihoods(
-    problem: Problem,
-    policy: Policy | None,
-    observer: Observer,
+def _models(group: Group) -> tuple[Problem, Policy | None, Observer]:
+    return group.problem, group.policy, group.observer
+
+
+def log_likelihoods_of(
+    models: tuple[Problem, Policy | None, Observer],
+    group: Group,
+    samples: Float[Array, "S C N T o"] | None = None,
+    weights: Float[Array, "S C N"] | None = None,
+    telling: int | None = None,
+) -> tuple[Float[Array, "S C *N"], Bool[Array, "S C"], Bool[Array, "S C *N"]]:
+    """Of the group's trials under each of S models, whose arrays have the axes (model, condition):
+    of each trial the log likelihood, whether a policy was found, and whether a sample
+    contradicts the model. The rest is as in `log_likelihoods_at`."""
+    problems, policies, observers = models
+    S, C = problems.A.shape[:2]
+    if policies is None:
+        flat = jax.tree.map(lambda leaf: leaf.reshape(S * C, *leaf.shape[2:]), problems)
+        policies = solve_each(flat)
+        policies = jax.tree.map(lambda leaf: leaf.reshape(S, C, *leaf.shape[1:]), policies)
+    problems, policies = _for_each(_or_nothing)(problems, policies)
+    known_start = group.starts is not None
+
+    def filtered(run: Run, settings: Any) -> Any:
+        def of_model(setting: Any, own: Any, weights: Any) -> Any:
+            data = (group.samples if own is None else own, group.starts)
+            if weights is None:
+                return map_each(run, setting, *data)
+            return map_each(partial(_total, run), setting, *data, weights)
+
+        return map_each(of_model, settings, samples, weights)
+
+    def where_all_is_seen() -> Any:
+        of_problem = partial(seen_setting, known_start=known_start, telling=telling)
+        settings, enough = _for_each(of_problem)(problems, policies)
+        each, contradicts = filtered(_run_seen, settings)
+        enough = enough if weights is not None else enough[..., None]
+        return jnp.where(enough, each, -jnp.inf), contradicts
+
+    def in_general() -> Any:
+        of_problem = partial(filter_setting, known_start=known_start)
+        return filtered(_run_filter, _for_each(of_problem)(problems, policies, observers))
+
+    if not observers.sees_all or group.complete is False:
+        each, contradicts = in_general()
+    elif group.complete:
+        each, contradicts = where_all_is_seen()
+    else:  # which, only the data tell when they come
+        data = group.samples if samples is None else samples
+        each, contradicts = lax.cond(jnp.isnan(data).any(), in_general, where_all_is_seen)
+    found = policies.converged
+    possible = (found if weights is not None else found[..., None]) & ~contradicts
+    return jnp.where(possible & jnp.isfinite(each), each, -jnp.inf), found, contradicts
+
+
+# Of a setting, samples and starts: each trial's log likelihood, and whether it contradicts.
+Run = Callable[[Any, Array, Array | None], tuple[Array, Array]]
+
+
+def _total(
+    run: Run, setting: Any, samples: Array, starts: Array | None, weights: Float[Array, " N"]
+) -> tuple[Float[Array, ""], Bool[Array, ""]]:
+    """The trials' sum, each counted by its weight, and whether one that counts contradicts.
+
+    Its gradient by the setting is found together with the value: what the filter goes through is
+    then dropped at once, instead of being kept until derivatives come back to it.
+    """
+    leaves, tree = jax.tree.flatten(setting)
+
+    def plain(leaves: list[Array], data: Any) -> tuple[Array, Array]:
+        samples, starts, weights = data
+        each, contradicts = run(jax.tree.unflatten(tree, leaves), samples, starts)
+        counts = weights > 0
+        return jnp.where(counts, weights * each, 0.0).sum(), (counts & contradicts).any()
+
+    def value_and_slopes(leaves: list[Any], data: Any) -> Any:
+        values = [leaf.value for leaf in leaves]
+        moving = [i for i, leaf in enumerate(leaves) if leaf.perturbed]
+        data = jax.tree.map(lambda leaf: leaf.value, data, is_leaf=_is_primal)
+
+        def of_moving(some: list[Array]) -> tuple[Array, Array]:
+            by_index = dict(zip(moving, some, strict=True))
+            return plain([by_index.get(i, value) for i, value in enumerate(values)], data)
+
+        found, slopes = jax.value_and_grad(of_moving, has_aux=True)([values[i] for i in moving])
+        return found, dict(zip(moving, slopes, strict=True))
+
+    def scaled(slopes: dict[int, Array], cotangents: Any) -> Any:
+        by_total = cotangents[0]
+        nothing = isinstance(by_total, SymbolicZero)
+        each = [None if nothing or i not in slopes else by_total * slopes[i] for i in range(n)]
+        return each, None
+
+    n = len(leaves)
+    total = jax.custom_vjp(plain)
+    total.defvjp(value_and_slopes, scaled, symbolic_zeros=True)
+    return total(leaves, (samples, starts, weights))
+
+
+def _is_primal(leaf: Any) -> bool:
+    return isinstance(leaf, CustomVJPPrimal)
+
+
+def _for_each(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of arrays with two more axes in front, model and condition."""
+    return jax.vmap(jax.vmap(function))
+
+
+def _run_seen(setting: SeenSetting, samples: Array, starts: Array | None) -> tuple[Array, Array]:
+    mean_1 = jnp.broadcast_to(setting.mean_1, (len(samples), *setting.mean_1.shape))
+    mean_1 = mean_1 if starts is None else starts
+    return _in_blocks(partial(run_seen, setting), samples, mean_1)
+
+
+def _run_filter(setting: Setting, samples: Array, starts: Array | None) -> tuple[Array, Array]:
+    def keep(_: Any, after: Any) -> tuple[Array, Array]:
+        return after[2].log_density, after[2].contradicts
+
+    def run(samples: Array, mean_1: Array) -> tuple[Array, Array]:
+        density, contradicts = run_filter(setting, samples, mean_1, keep)
+        return density.sum(axis=0), contradicts.any(axis=(0, 1))
+
+    return _in_blocks(run, samples, first_means(setting, starts, len(samples)))
+
+
+def _in_blocks(
+    run: Callable[[Array, Array], tuple[Array, Array]],
     samples: Float[Array, "N T o"],
-    starts: Float[Array, "N n"] | None,
-) -> tuple[Float[Array, " N"], Bool[Array, ""], Bool[Array, " N"]]:
-    """Of each trial the log likelihood, and whether a sample contradicts the model."""
-    setting, converged = filter_setting(problem, policy, observer, starts)
+    mean_1: Float[Array, "N z"],
+) -> tuple[Float[Array, " N"], Bool[Array, " N"]]:
+    """What `run(samples, mean_1)` gives for each trial, with the trials on the last axis, a block
+    of them at a time."""
     N = samples.shape[0]
-    size = min(N, BLOCK)
-    blocks = -(-N // size)
+    blocks = -(-N // BLOCK)
+    size = -(-N // blocks)
 
     def in_blocks(values: Array, fill: float) -> Array:
         """(N, ...) as (block, ..., trial), filled up."""
@@ -89,51 +265,45 @@ def _log_likelihoods(
         filled = jnp.pad(values, pad, constant_values=fill)
         return jnp.moveaxis(filled.reshape(blocks, size, *values.shape[1:]), 1, -1)
 
-    def run(block: tuple[Array, Array]) -> tuple[Array, Array]:
-        density, contradicts = run_filter(
-            setting, *block, keep=lambda _, after: (after[2].log_density, after[2].contradicts)
-        )
-        return density.sum(axis=0), contradicts.any(axis=(0, 1))
-
-    parts = (in_blocks(samples, jnp.nan), in_blocks(first_means(setting, starts, N), 0.0))
+    parts = (in_blocks(samples, jnp.nan), in_blocks(mean_1, 0.0))
     if blocks == 1:
-        each, contradicts = run((parts[0][0], parts[1][0]))
-    else:
-        # Derivatives run each block again rather than keep what every block went through.
-        each, contradicts = lax.map(jax.checkpoint(run), parts)
-    each, contradicts = each.reshape(-1)[:N], contradicts.reshape(-1)[:N]
-    possible = converged & ~contradicts & jnp.isfinite(each)
-    return jnp.where(possible, each, -jnp.inf), converged, contradicts
+        return run(parts[0][0], parts[1][0])
+    # Derivatives run each block again rather than keep what every block went through.
+    each, contradicts = lax.map(jax.checkpoint(lambda block: run(*block)), parts)
+    return each.reshape(-1)[:N], contradicts.reshape(-1)[:N]
+
+
+def _or_nothing(problem: Problem, policy: Policy) -> tuple[Problem, Policy]:
+    """Where no policy was found, a world of zeros and a policy that does nothing in it, so that
+    derivatives of what is then thrown away are zero and not NaN."""
+    parts = (problem, policy.L, policy.K, policy.believed)
+    parts = jax.tree.map(lambda leaf: jnp.where(policy.converged, leaf, 0.0), parts)
+    return parts[0], eqx.tree_at(lambda p: (p.L, p.K, p.believed), policy, parts[1:])
 
 
 def filter_setting(
     problem: Problem,
-    policy: Policy | None,
+    policy: Policy,
     observer: Observer,
-    starts: Float[Array, "N n"] | None,
-) -> tuple[Setting, Bool[Array, ""]]:
-    """What trials of one problem share in the filter, and whether a policy was found.
-
-    Where none was, the joint system is one of zeros, so that derivatives of what is then thrown
-    away are zero and not NaN.
-    """
-    policy = solve(problem) if policy is None else policy
+    known_start: bool,
+) -> Setting:
+    """What trials of one problem share in the filter."""
     joint = joint_system(problem, policy)
     mean_1, cov_1 = joint_start(problem)
-    if starts is not None:  # x_1 is known, and xh_1 as far from it as x_1 would be from xh_1
+    if known_start:  # x_1 is known, and xh_1 as far from it as x_1 would be from xh_1
         cov_1 = block_diag(jnp.zeros_like(problem.initial_state_cov), problem.initial_state_cov)
     S, n = observer.S, problem.A.shape[-1]
     UU = observer.U @ jnp.swapaxes(observer.U, -1, -2)
     process = S[1:] @ joint.GG[:, :n, :n] @ jnp.swapaxes(S[1:], -1, -2)
     always = UU.at[1:].add(process)
     return Setting(
-        joint=jax.tree.map(lambda leaf: jnp.where(policy.converged, leaf, 0.0), joint),
+        joint=joint,
         S=S,
         UU=UU,
         mean_1=mean_1,
         cov_1=cov_1,
         noise=jnp.diagonal(jax.vmap(semidefinite_cholesky)(always), axis1=1, axis2=2) ** 2,
-    ), policy.converged
+    )
 
 
 def first_means(setting: Setting, starts: Float[Array, "N n"] | None, n: int) -> Array:
@@ -162,8 +332,8 @@ def raise_if_failed(
     if not contradicts.any():
         return
     condition, trial = (int(i) for i in np.argwhere(np.asarray(contradicts))[0])
-    one = jax.tree.map(lambda leaf: leaf[condition], group)
-    setting, _ = filter_setting(one.problem, one.policy, one.observer, one.starts)
+    one = jax.tree.map(lambda leaf: leaf[condition], group.solved())
+    setting = filter_setting(one.problem, one.policy, one.observer, one.starts is not None)
     mean_1 = first_means(setting, one.starts, one.samples.shape[0])
     sample, mean_1 = one.samples[trial], mean_1[trial]
     update = run_filter(

@@ -1,6 +1,8 @@
 """Where searches begin, how a maximum is finished, and what its curvature says."""
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -9,14 +11,13 @@ import numpy as np
 
 from motorcost.errors import ConvergenceError
 from motorcost.likelihood import log_likelihood
-from motorcost.model import Model, evaluate, evaluate_together
+from motorcost.linalg import lanes_at_once
+from motorcost.model import Model, evaluate
 from motorcost.search import Evaluate
 from motorcost.trials import Trials
 
 # Points drawn for each start that is kept: the best of them are where searches begin.
 DRAWN_PER_START = 4
-# Up to so many problems at a point, several points are evaluated at once.
-FEW_PROBLEMS = 6
 # Called with what is being done, how much of it is done, and how much there is (None: unknown).
 Progress = Callable[[str, int, int | None], None]
 
@@ -24,43 +25,44 @@ Progress = Callable[[str, int, int | None], None]
 def evaluator(
     model: Model, size: int, gradient: bool, priors: bool, weights: np.ndarray | None = None
 ) -> Evaluate:
-    """The model at any number of points, `size` at a time, so that only one size is compiled.
+    """The model at any number of points, so many at a time that only one size is compiled, and on
+    all cores.
 
-    `weights` (points, trials) counts the trials of each point otherwise than once. The answer
-    for a point of NaN, which nobody asked for, means nothing.
+    `size` is how many points will mostly be asked for. `weights` (points, trials) counts the
+    trials of each point otherwise than once. The answer for a point of NaN, which nobody asked
+    for, means nothing.
     """
+    cores = _cores()
+    # Problems that are solved side by side wait for the slowest, so with many problems at each
+    # point there is nothing to win by taking several points.
+    few = max(1, lanes_at_once(model.states) // model.problems)
+    size = min(-(-size // cores), few)
 
-    def alone(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values, gradients = np.full(len(points), np.nan), np.full(points.shape, np.nan)
-        counts = np.ones((len(points), len(model.trials))) if weights is None else weights
-        for i in np.flatnonzero(~np.isnan(points).any(axis=1)):
-            values[i], gradients[i] = evaluate(
-                model, jnp.asarray(points[i]), jnp.asarray(counts[i]), gradient, priors
-            )
-        return values, gradients
+    def part(points: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = evaluate(model, jnp.asarray(points), jnp.asarray(counts), gradient, priors)
+        return np.asarray(found[0]), np.asarray(found[1])
 
     def together(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        n = len(points)
-        counts = np.ones((n, len(model.trials))) if weights is None else weights
-        rows = ((0, -n % size), (0, 0))
-        filled, counted = np.pad(points, rows, "edge"), np.pad(counts, rows)
-        filled = np.where(np.isnan(filled), points[~np.isnan(points).any(axis=1)][0], filled)
-        parts = [
-            evaluate_together(
-                model,
-                jnp.asarray(filled[i : i + size]),
-                jnp.asarray(counted[i : i + size]),
-                gradient,
-                priors,
-            )
-            for i in range(0, len(filled), size)
-        ]
-        values, gradients = (np.concatenate(each)[:n] for each in zip(*parts, strict=True))
+        values, gradients = np.full(len(points), np.nan), np.full(points.shape, np.nan)
+        asked = np.flatnonzero(~np.isnan(points).any(axis=1))
+        counts = np.ones((len(points), len(model.trials))) if weights is None else weights
+        rows = [np.resize(asked[i : i + size], size) for i in range(0, len(asked), size)]
+        with ThreadPoolExecutor(cores) as pool:
+            parts = pool.map(lambda which: part(points[which], counts[which]), rows)
+            for which, found in zip(rows, parts, strict=True):
+                values[which], gradients[which] = found
         return values, gradients
 
-    # Problems that are solved together wait for the slowest, and wild points are slow: with many
-    # problems at each point, points take turns.
-    return together if model.problems <= FEW_PROBLEMS else alone
+    return together
+
+
+def _cores() -> int:
+    """How many programs to run at once: one on an accelerator, which is full with one."""
+    if jax.default_backend() != "cpu":
+        return 1
+    if hasattr(os, "sched_getaffinity"):  # what this process may use, where the system tells
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def ticking(what: str, progress: Progress | None) -> Callable[[], None]:

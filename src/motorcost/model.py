@@ -4,6 +4,7 @@ A point has a coordinate for each free parameter, or for each of its levels if s
 have one each, on the line that its support runs on (mostly the logarithm).
 """
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -12,14 +13,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from motorcost import checks
+from motorcost.compiling import lean_jit
 from motorcost.errors import InputError
-from motorcost.likelihood import log_likelihood
+from motorcost.likelihood import log_likelihoods_at
 from motorcost.observer import Observer, Recording
 from motorcost.parameters import LogUniform, Support
 from motorcost.problem import Problem
+from motorcost.seen import telling_channels
 from motorcost.tasks import parameters as declared_parameters
 from motorcost.tasks.declare import Task
 from motorcost.trials import Trials
@@ -50,6 +53,7 @@ class Model(eqx.Module):
     coordinates: tuple[Coordinate, ...] = eqx.field(static=True)
     fixed: tuple[tuple[str, Any], ...] = eqx.field(static=True)
     labels: tuple[tuple[str, tuple[Any, ...]], ...] = eqx.field(static=True)
+    telling: int | None = eqx.field(static=True, default=None)  # see `motorcost.seen`
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,6 +65,17 @@ class Model(eqx.Module):
         """How many problems the trials need at a point: one for each length and condition."""
         columns = [self.trials.lengths, *self.trials.conditions.values()]
         return len(set(zip(*(column.tolist() for column in columns), strict=True)))
+
+    @property
+    def states(self) -> int:
+        """How many states the task's problems have."""
+        middle = jnp.array([c.support.middle for c in self.coordinates])
+        return len(jax.eval_shape(self.one, middle)[0].state_names)
+
+    def one(self, point: Point) -> tuple[Problem, Observer]:
+        """The problem and observer of the first trial."""
+        first = {name: values[0].item() for name, values in self.trials.conditions.items()}
+        return self.at(point)(steps=int(self.trials.lengths[0]), **first)
 
     @property
     def bounds(self) -> np.ndarray:
@@ -108,7 +123,7 @@ class Model(eqx.Module):
 
     def log_likelihoods(self, point: Point) -> Float[Array, " N"]:
         """Of each trial; -inf for all where the model cannot be."""
-        return log_likelihood(self.at(point), self.trials, per_trial=True)
+        return log_likelihoods_at(self.at, point[None], self.trials, telling=self.telling)[0]
 
     def log_prior(self, point: Any) -> Float[Array, ""]:
         """Of all coordinates, up to a constant."""
@@ -116,53 +131,40 @@ class Model(eqx.Module):
         return sum((c.support.log_prior(x) for c, x in each), jnp.zeros(()))
 
 
-def objective(model: Model, point: Point, weight: Float[Array, " N"], priors: bool) -> Array:
-    """The log likelihood at a point (with `priors`: plus log prior), each trial counted by its
-    weight: 0 leaves it out, 2 takes it twice."""
-    each = model.log_likelihoods(point)
-    value = jnp.where(weight > 0, weight * each, 0.0).sum()  # not 0 * -inf, which is NaN
-    return value + model.log_prior(point) if priors else value
-
-
-@eqx.filter_jit
+@lean_jit
 def evaluate(
-    model: Model, point: Point, weight: Float[Array, " N"], gradient: bool, priors: bool
-) -> tuple[Float[Array, ""], Float[Array, " p"]]:
-    """The objective at a point, and its gradient (zeros unless asked for)."""
-    if gradient:
-        return jax.value_and_grad(lambda x: objective(model, x, weight, priors))(point)
-    return objective(model, point, weight, priors), jnp.zeros_like(point)
-
-
-@eqx.filter_jit
-def evaluate_together(
     model: Model,
     points: Float[Array, "S p"],
     weights: Float[Array, "S N"],
     gradient: bool,
     priors: bool,
+    observed: Float[Array, "S N T o"] | None = None,
 ) -> tuple[Float[Array, " S"], Float[Array, "S p"]]:
-    """The objective at several points, and gradients (zeros unless asked for)."""
-    return jax.vmap(lambda x, weight: evaluate(model, x, weight, gradient, priors))(points, weights)
+    """The log likelihood at each point (with `priors`: plus log prior), and its gradient (zeros
+    unless asked for).
+
+    Each trial is counted by its weight: 0 leaves it out, 2 takes it twice. Each point may have
+    samples of its own.
+    """
+
+    def objective(points: Float[Array, "S p"]) -> Float[Array, " S"]:
+        values = log_likelihoods_at(
+            model.at,
+            points,
+            model.trials,
+            observed=observed,
+            weights=weights,
+            telling=model.telling,
+        )
+        return values + jax.vmap(model.log_prior)(points) if priors else values
+
+    if not gradient:
+        return objective(points), jnp.zeros_like(points)
+    values, pull_back = jax.vjp(objective, points)
+    return values, pull_back(jnp.ones_like(values))[0]  # no point has to do with another's value
 
 
-@eqx.filter_jit
-def evaluate_data_sets(
-    model: Model,
-    points: Float[Array, "S p"],
-    observed: Float[Array, "S N T o"],
-    priors: bool,
-) -> tuple[Float[Array, " S"], Float[Array, "S p"]]:
-    """The log likelihood (plus log prior) and its gradient, with other samples at each point."""
-
-    def of_data_set(point: Point, samples: Float[Array, "N T o"]) -> Float[Array, ""]:
-        replaced = eqx.tree_at(lambda m: m.trials.observed, model, samples)
-        return objective(replaced, point, jnp.ones(len(samples)), priors)
-
-    return jax.vmap(jax.value_and_grad(of_data_set))(points, observed)
-
-
-@eqx.filter_jit
+@lean_jit
 def scores(model: Model, point: Point) -> tuple[Float[Array, " N"], Float[Array, "N p"]]:
     """Each trial's log likelihood, and its derivative by each coordinate."""
 
@@ -235,13 +237,25 @@ def make_model(
         fixed=tuple(fixed.items()),
         labels=labels,
     )
-    if "dt" not in takes:  # a task with a step of its own, which nothing has compared yet
-        first = {name: values[0].item() for name, values in model.trials.conditions.items()}
-        somewhere = jnp.array([c.support.middle for c in coordinates])
-        problem, _ = model.at(somewhere)(steps=int(trials.lengths[0]), **first)
-        if not np.isclose(float(problem.dt), step, rtol=1e-6):
-            _wrong_step(step, float(problem.dt))
-    return model
+    dt, telling = _probe(model)
+    if not np.isclose(dt, step, rtol=1e-6):  # a task with a step of its own
+        _wrong_step(step, float(dt))
+    return dataclasses.replace(model, telling=int(telling))
+
+
+@eqx.filter_jit
+def _probe(model: Model) -> tuple[Float[Array, ""], Int[Array, ""]]:
+    """The task's step, and how many channels of a sample tell something new: at a few points well
+    within the supports, because at their ends noises may vanish."""
+    supports = [c.support for c in model.coordinates]
+    points = jnp.array([[s.middle + part * s.width for s in supports] for part in (-0.1, 0.0, 0.1)])
+
+    def at(point: Point) -> tuple[Array, Array]:
+        problem, _ = model.one(point)
+        return problem.dt, telling_channels(problem)
+
+    dt, telling = jax.vmap(at)(points)
+    return dt[0], telling.max()
 
 
 def _wrong_step(trials: float, problem: float) -> NoReturn:

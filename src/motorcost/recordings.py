@@ -6,6 +6,8 @@ compile anew, and so do trials of similar length: the problems of the shorter on
 with steps in which nothing happens.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +21,7 @@ from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.observer import Observer, observe
 from motorcost.problem import Problem
-from motorcost.solver import Policy
+from motorcost.solver import Policy, map_each, solve_each
 from motorcost.trials import Trials
 
 # A function of steps and conditions, which may bring its own observer.
@@ -30,10 +32,6 @@ ObserverOrMaker = Observer | Callable[[Problem], Observer] | None
 Kind = tuple[int, tuple[Any, ...]]  # a length, and a value for each condition
 
 
-# Conditions that are worked on at once, so that memory does not grow with their number.
-CONDITIONS = 64
-
-
 class Group(eqx.Module):
     """Trials that run together, arranged by length and condition: the first axis of every array."""
 
@@ -42,14 +40,18 @@ class Group(eqx.Module):
     observer: Observer
     samples: Float[Array, "conditions n T o"]
     starts: Float[Array, "conditions n states"] | None
+    complete: bool | None = eqx.field(static=True)  # no sample missing before a trial's end
+
+    def solved(self) -> Group:
+        """The same, with the policy that is best for what each agent believes."""
+        if self.policy is not None:
+            return self
+        policy = solve_each(self.problem)
+        return eqx.tree_at(lambda g: g.policy, self, policy, is_leaf=lambda leaf: leaf is None)
 
     def map(self, run: Callable[..., Any]) -> Any:
         """What `run(problem, policy, observer, samples, starts)` gives for each condition."""
-        parts = (self.problem, self.policy, self.observer, self.samples, self.starts)
-        if self.samples.shape[0] > 1:
-            return jax.lax.map(lambda each: run(*each), parts, batch_size=CONDITIONS)
-        alone = run(*jax.tree.map(lambda leaf: leaf[0], parts))
-        return jax.tree.map(lambda leaf: leaf[None], alone)
+        return map_each(run, self.problem, self.policy, self.observer, self.samples, self.starts)
 
 
 def as_trials(problem: ProblemOrTask, observed: Any) -> Trials:
@@ -59,7 +61,7 @@ def as_trials(problem: ProblemOrTask, observed: Any) -> Trials:
     elif not isinstance(problem, Problem):
         raise InputError("a function needs Trials, which know their lengths and conditions")
     else:
-        array = observed
+        array = observed if checks.known(observed) else jnp.asarray(observed, float)
         if checks.known(observed):
             try:
                 array = np.ma.filled(np.ma.asarray(observed, float), np.nan)
@@ -73,7 +75,7 @@ def as_trials(problem: ProblemOrTask, observed: Any) -> Trials:
                 f"observed must have axes (trial, time, channel), got shape {array.shape}"
                 + (". For a single trial write observed[None]" if array.ndim == 2 else "")
             )
-        trials = Trials(jnp.asarray(array, float), jnp.arange(array.shape[1]) * problem.dt)
+        trials = Trials(array, jnp.arange(array.shape[1]) * problem.dt)
     if not callable(problem) and not isinstance(problem, Problem):
         raise InputError(f"a Problem or a function that makes one is needed, got {problem!r}")
     if len(trials) == 0:
@@ -151,7 +153,8 @@ def _group(
     length = int(trials.lengths[which[0]])
     _check(problem, seen, trials, length)
     parts = (problem, policy, seen, trials.observed[which, :length], _starts(trials, which))
-    return Group(*jax.tree.map(lambda leaf: leaf[None], parts)), which[None]
+    problem, policy, seen, samples, starts = jax.tree.map(lambda leaf: leaf[None], parts)
+    return Group(problem, policy, seen, samples, starts, trials.complete), which[None]
 
 
 def _batched(
@@ -179,7 +182,7 @@ def _batched(
         within = np.arange(length) < its_steps[:, :, None]
         samples = jnp.where(within[..., None], trials.observed[index][:, :, :length], jnp.nan)
         yield (
-            Group(problems, None, observers, samples, _starts(trials, index)),
+            Group(problems, None, observers, samples, _starts(trials, index), trials.complete),
             index,
         )
 

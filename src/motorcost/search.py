@@ -4,6 +4,7 @@ Each search is an ordinary optimiser in a thread of its own. When all have asked
 points are evaluated in one batched call, which costs little more than one of them alone.
 """
 
+import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -48,21 +49,21 @@ def run_together(
     """
     results: list[Any] = [None] * len(workers)
     errors: list[BaseException] = []
-    asked: dict[int, np.ndarray] = {}
-    answers: dict[int, tuple[float, np.ndarray]] = {}
-    active = set(range(len(workers)))
+    answers: list[tuple[float, np.ndarray] | None] = [None] * len(workers)
+    answered = [threading.Semaphore(0) for _ in workers]
+    # What workers have to say: a point that they ask for, or None when they are done.
+    inbox: queue.SimpleQueue[tuple[int, np.ndarray | None]] = queue.SimpleQueue()
+    active = len(workers)
     stopped = False
-    changed = threading.Condition()
 
     def asker(i: int) -> Ask:
         def ask(point: np.ndarray) -> tuple[float, np.ndarray]:
-            with changed:
-                asked[i] = np.array(point, float)
-                changed.notify_all()
-                changed.wait_for(lambda: stopped or i in answers)
-                if i not in answers:
-                    raise StoppedError
-                return answers.pop(i)
+            inbox.put((i, np.array(point, float)))
+            answered[i].acquire()
+            answer, answers[i] = answers[i], None
+            if answer is None:
+                raise StoppedError
+            return answer
 
         return ask
 
@@ -72,35 +73,35 @@ def run_together(
         except BaseException as error:  # handed on to the caller's thread, below
             errors.append(error)
         finally:
-            with changed:
-                active.discard(i)
-                asked.pop(i, None)
-                changed.notify_all()
+            inbox.put((i, None))
 
-    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in active]
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(len(workers))]
     for thread in threads:
         thread.start()
+    asked: dict[int, np.ndarray] = {}
     try:
-        while True:
-            with changed:
-                changed.wait_for(lambda: len(asked) == len(active))
-                if not active:
-                    break
-                places = dict(asked)
-            nobody = np.full_like(next(iter(places.values())), np.nan)
-            points = np.stack([places.get(i, nobody) for i in range(len(workers))])
+        while active:
+            i, point = inbox.get()
+            if point is None:
+                active -= 1
+            else:
+                asked[i] = point
+            if not asked or len(asked) < active:
+                continue
+            nobody = np.full_like(next(iter(asked.values())), np.nan)
+            points = np.stack([asked.get(i, nobody) for i in range(len(workers))])
             values, gradients = (np.asarray(part) for part in evaluate(points))
-            with changed:
-                answers.update({i: (float(values[i]), gradients[i]) for i in places})
-                asked.clear()
-                changed.notify_all()
+            for i in asked:
+                answers[i] = (float(values[i]), gradients[i])
+                answered[i].release()
+            asked.clear()
             tick()
     except KeyboardInterrupt:
         stopped = True
     finally:
-        with changed:
-            stopped = stopped or bool(active)
-            changed.notify_all()
+        # Whoever still waits, or will ask, gets no answer.
+        for semaphore in answered if active else ():
+            semaphore.release()
         for thread in threads:
             thread.join()
     if errors:
@@ -150,7 +151,7 @@ def search(
 def _gradient(objective: Any, start: np.ndarray, bounds: np.ndarray, most: int) -> tuple[bool, str]:
     from scipy.optimize import Bounds, minimize  # slow to import
 
-    options = {"maxfun": most, "maxiter": most, "ftol": 1e-14, "gtol": 1e-8, "maxcor": 20}
+    options = {"maxfun": most, "maxiter": most, "ftol": 1e-12, "gtol": 1e-8, "maxcor": 20}
     found = minimize(
         objective, start, jac=True, method="L-BFGS-B", bounds=Bounds(*bounds.T), options=options
     )

@@ -3,9 +3,14 @@
 A backward pass gives the control gains L that are best for the filter gains K, a forward pass
 the filter gains that are best for L, until neither changes. One such round is a sweep.
 
-Derivatives do not follow the sweeps: at the fixed point L = sweep(L, problem), and the
-implicit function theorem gives dL from a linear equation, in forward and in reverse mode and
-to any order.
+Sweeps settle slowly where motor noise matters much, so each starts not from the last gains but
+from the best combination of the last few (`fixed_point`). The answer is the same.
+
+Derivatives do not follow the sweeps: at the fixed point L = backward(K) and K = forward(L), and
+the implicit function theorem gives dL and dK from a linear equation, in forward and in reverse
+mode and to any order.
+
+Problems may have lanes: many side by side, along axes after those of the matrices.
 """
 
 from functools import partial
@@ -15,22 +20,30 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Bool, Float, Int
 
 from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
+from motorcost.fixed_point import Acceleration, settle_linear
 from motorcost.linalg import (
     RANK_TOLERANCE,
+    congruence,
+    diagonal,
     is_definite,
+    lanes_at_once,
+    mm,
+    mmT,
     semidefinite_cholesky,
     solve_least,
     solve_semidefinite,
     symmetrised,
+    transposed,
 )
 from motorcost.problem import Problem
 
-Gains = Float[Array, "steps m n"]
-FilterGains = Float[Array, "steps n k"]
+Gains = Float[Array, "steps m n *lanes"]
+FilterGains = Float[Array, "steps n k *lanes"]
 
 
 class Policy(eqx.Module):
@@ -41,16 +54,16 @@ class Policy(eqx.Module):
     - `expected_cost`: what the agent expects to pay, exactly, if its beliefs are right; see
       `motorcost.expected_cost` for what it pays in another world.
     - `converged`: whether the gains settled; `sweeps`: after how many sweeps.
-    - `sweep_costs`: the expected cost after each sweep, NaN after the last one.
+    - `sweep_costs`: the expected cost of the gains tried in each sweep, NaN after the last one.
     """
 
     L: Gains
     K: FilterGains
     believed: Problem
-    expected_cost: Float[Array, ""]
-    sweeps: Int[Array, ""]
-    converged: Bool[Array, ""]
-    sweep_costs: Float[Array, " max_sweeps"]
+    expected_cost: Float[Array, "*lanes"]
+    sweeps: Int[Array, "*lanes"]
+    converged: Bool[Array, "*lanes"]
+    sweep_costs: Float[Array, "max_sweeps *lanes"]
 
     def require_fit(self, problem: Problem) -> None:
         """Raise unless the gains have the sizes of this problem."""
@@ -72,13 +85,22 @@ class Policy(eqx.Module):
         )
 
 
+# When the gains count as settled, and how many sweeps they are given.
+TOLERANCE = 1e-10
+MAX_SWEEPS = 500
+
+
 def solve(
-    problem: Problem, *, tolerance: float = 1e-10, max_sweeps: int = 500, throw: bool = True
+    problem: Problem,
+    *,
+    tolerance: float = TOLERANCE,
+    max_sweeps: int = MAX_SWEEPS,
+    throw: bool = True,
 ) -> Policy:
     """The best linear policy for what the agent believes.
 
-    Sweeps until the gains stop changing: until what the change does to controls and estimates
-    is less than `tolerance` of their size. If that does not happen within `max_sweeps`, raises
+    Sweeps until the gains stop changing: until what one more sweep would do to any control is less
+    than `tolerance` of that control's size. If that does not happen within `max_sweeps`, raises
     `ConvergenceError`; with `throw=False`, and always inside `jit`, `vmap` and `grad`, returns
     a policy with `converged` false (and gains that are finite all the same). There, `converged`
     is false too for costs and covariances that are not positive (semi)definite.
@@ -95,6 +117,43 @@ def solve(
     if throw and concrete and not policy.converged:
         raise ConvergenceError(_why(policy, max_sweeps))
     return policy
+
+
+def solve_each(problems: Problem) -> Policy:
+    """The policies of problems that are stacked along the first axis, as `solve` would find them
+    with `throw=False`: side by side, as many at a time as is fastest."""
+
+    def side_by_side(problems: Problem) -> Policy:
+        lanes_last = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), problems)
+        policies = _solve(lanes_last.as_believed, TOLERANCE, MAX_SWEEPS)
+        return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), policies)
+
+    count, _, n, _ = problems.B.shape
+    if count == 1:
+        return map_each(partial(solve, throw=False), problems)
+    blocks = -(-count // lanes_at_once(n))
+    if blocks == 1:
+        return side_by_side(problems)
+    size = -(-count // blocks)
+    pad = blocks * size - count
+
+    def in_blocks(leaf: Array) -> Array:
+        filled = jnp.concatenate([leaf, jnp.broadcast_to(leaf[-1:], (pad, *leaf.shape[1:]))])
+        return filled.reshape(blocks, size, *leaf.shape[1:])
+
+    policies = lax.map(side_by_side, jax.tree.map(in_blocks, problems))
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], policies)
+
+
+def map_each(run: Any, *stacked: Any) -> Any:
+    """What `run` gives for each entry along the first axis: on a CPU one after the other, each
+    with its own lanes, on an accelerator all at once."""
+    if jax.tree.leaves(stacked)[0].shape[0] == 1:
+        alone = run(*jax.tree.map(lambda leaf: leaf[0], stacked))
+        return jax.tree.map(lambda leaf: leaf[None], alone)
+    if jax.default_backend() == "cpu":
+        return lax.map(lambda each: run(*each), stacked)
+    return jax.vmap(run)(*stacked)
 
 
 def _why(policy: Policy, max_sweeps: int) -> str:
@@ -116,19 +175,19 @@ def _why(policy: Policy, max_sweeps: int) -> str:
 def _solve(problem: Problem, tolerance: float | Float[Array, ""], max_sweeps: int) -> Policy:
     quiet, within = lax.stop_gradient((problem, tolerance))
     last = lax.stop_gradient(_sweep_until_settled(quiet, within, max_sweeps))
-    last = last._replace(settled=last.settled & _makes_sense(quiet))
+    settled = last.settled & _makes_sense(quiet)
     # Where the sweeps failed, what follows runs on a world of zeros: its results are not used,
     # and its derivatives are zero instead of NaN.
-    solved = jax.tree.map(lambda leaf: jnp.where(last.settled, leaf, 0.0), problem)
-    L = _differentiable(solved, last.L, last.settled)
-    K, cost, *_ = forward_pass(solved, L)
+    solved = jax.tree.map(lambda leaf: jnp.where(settled, leaf, 0.0), problem)
+    L, K = _differentiable(solved, last.L, last.K, settled)
+    cost = forward_pass(solved, L).cost
     return Policy(
         L=L,
-        K=jnp.where(last.settled, K, last.K),
+        K=K,
         believed=problem,
-        expected_cost=jnp.where(last.settled, cost, last.cost),
+        expected_cost=jnp.where(settled, cost, last.cost),
         sweeps=last.sweeps,
-        converged=last.settled,
+        converged=settled,
         sweep_costs=last.costs,
     )
 
@@ -140,16 +199,20 @@ def backward_pass(problem: Problem, K: FilterGains) -> Gains:
     def step(carry: Any, at: Any) -> Any:
         Px, Pe = carry  # what a unit of state, and of estimation error, will cost
         A, B, C, H, D, Q, R, K = at
-        PxB = Px @ B
-        CPC = jnp.einsum("inj,nl,ilk->jk", C, Px + Pe, C)
+        PxA, PxB = mm(Px, A), mm(Px, B)
+        M = R + mm(transposed(B), PxB)
+        for i in range(C.shape[0]):
+            M = M + congruence(transposed(C[i]), Px + Pe)
+        BPA = mm(transposed(B), PxA)
         # R is positive definite, so there is no zero to look out for.
-        L = solve_semidefinite(symmetrised(R + B.T @ PxB + CPC), PxB.T @ A, jnp.zeros(B.shape[1]))
-        A_K = A - K @ H
-        KD = K @ D
-        DPD = jnp.einsum("inj,nl,ilk->jk", KD, Pe, KD)
-        APxBL = A.T @ PxB @ L
-        Px_next = Q + A.T @ Px @ A - APxBL + DPD
-        Pe_next = APxBL + A_K.T @ Pe @ A_K
+        L = solve_semidefinite(symmetrised(M), BPA, jnp.zeros_like(M[0]))
+        saved = mm(transposed(BPA), L)
+        Px_next = Q + mm(transposed(A), PxA) - saved
+        Pe_next = saved + congruence(transposed(A - mm(K, H)), Pe)
+        if D.shape[0]:
+            KPK = congruence(transposed(K), Pe)
+            for j in range(D.shape[0]):
+                Px_next = Px_next + congruence(transposed(D[j]), KPK)
         return (symmetrised(Px_next), symmetrised(Pe_next)), L
 
     end = (p.Q[-1], jnp.zeros_like(p.Q[-1]))
@@ -158,14 +221,12 @@ def backward_pass(problem: Problem, K: FilterGains) -> Gains:
 
 
 class Forward(NamedTuple):
-    """What a forward pass finds: the filter gains and the pair's expected cost, and how large
-    things are on the way, as mean squares at each step."""
+    """What a forward pass finds: the filter gains, the pair's expected cost, and the mean square
+    of the estimates xh at each step."""
 
     K: FilterGains
-    cost: Float[Array, ""]
-    innovations: Float[Array, "steps k k"]  # y - H xh
-    estimates: Float[Array, "steps n n"]  # xh
-    states: Float[Array, "steps n"]  # x, of each state by itself
+    cost: Float[Array, "*lanes"]
+    estimates: Float[Array, "steps n n *lanes"]
 
 
 def forward_pass(problem: Problem, L: Gains) -> Forward:
@@ -173,175 +234,223 @@ def forward_pass(problem: Problem, L: Gains) -> Forward:
     p = problem
     # Senses without any noise leave no error in what they see. Then many gains are equally good,
     # of which the least must be taken: others blow up what rounding leaves.
-    noiseless = p.W.shape[-1] == 0 and p.D.shape[1] == 0
+    noiseless = p.W.shape[2] == 0 and p.D.shape[1] == 0
+    # An estimate without noise of its own is uncorrelated with its error, for the filter is the
+    # best one: then there is nothing between the two to follow.
+    uncorrelated = p.E.shape[2] == 0
 
     def step(carry: Any, at: Any) -> Any:
         # Second moments, means included: of the error e = x - xh, of the estimate xh, and
         # between the two.
         Se, Sh, She = carry
         A, B, C, V, H, W, D, E, Q, R, L = at
-        Sx = Se + Sh + She + She.T
-        sense_noise = W @ W.T + jnp.einsum("ikn,nl,ijl->kj", D, Sx, D)
-        HSe = H @ Se
-        M = symmetrised(HSe @ H.T + sense_noise)
-        sensed = jnp.einsum("kn,nl,kl->k", H, Sx, H)
+        Sx = Se + Sh if uncorrelated else Se + Sh + She + transposed(She)
+        sense_noise = mmT(W, W)
+        for j in range(D.shape[0]):
+            sense_noise = sense_noise + congruence(D[j], Sx)
+        HSe = mm(H, Se)
+        M = symmetrised(mmT(HSe, H) + sense_noise)
+        sensed = (mm(H, Sx) * H).sum(axis=1)
         solve = solve_least if noiseless else solve_semidefinite
-        K = solve(M, HSe @ A.T, RANK_TOLERANCE * jnp.maximum(sensed, 0.0)).T
+        floor = RANK_TOLERANCE * jnp.maximum(sensed, 0.0)
+        K = transposed(solve(M, mmT(HSe, A), floor))
 
         # The paper shortens these with the formula for K. Written out they hold for any K
         # and stay positive semidefinite whatever the rounding.
-        A_L, A_K, KH = A - B @ L, A - K @ H, K @ H
-        KNK, EE = K @ sense_noise @ K.T, E @ E.T
-        CL = C @ L
-        motor_noise = jnp.einsum("inm,ml,ikl->nk", CL, Sh, CL)
-        cross = A_L @ She @ KH.T
-        Se_next = A_K @ Se @ A_K.T + KNK + V @ V.T + EE + motor_noise
-        Sh_next = A_L @ Sh @ A_L.T + KH @ Se @ KH.T + cross + cross.T + KNK + EE
-        She_next = A_L @ She @ A_K.T + KH @ Se @ A_K.T - KNK - EE
-        cost = jnp.sum(Q * Sx) + jnp.sum(R * (L @ Sh @ L.T))
+        A_L, A_K = A - mm(B, L), A - mm(K, H)
+        EE = mmT(E, E)
+        uu = congruence(L, Sh)
+        KNK = congruence(K, sense_noise)
+        Se_next = congruence(A_K, Se) + KNK + mmT(V, V) + EE
+        for i in range(C.shape[0]):
+            Se_next = Se_next + congruence(C[i], uu)
+        Sh_next = congruence(A_L, Sh) + congruence(K, M) + EE
+        She_next = She
+        if not uncorrelated:
+            across = mm(A_L, She)
+            cross = mmT(mmT(across, H), K)
+            Sh_next = Sh_next + cross + transposed(cross)
+            She_next = mmT(across + mm(K, HSe), A_K) - KNK - EE
+        cost = jnp.sum(Q * Sx, axis=(0, 1)) + jnp.sum(R * uu, axis=(0, 1))
         if noiseless:
-            Se_next = _without_rounding(Se_next, Se_next + Sh_next + She_next + She_next.T)
+            Sx_next = Se_next + Sh_next + She_next + transposed(She_next)
+            Se_next = _without_rounding(Se_next, Sx_next)
         after = (symmetrised(Se_next), symmetrised(Sh_next), She_next)
-        return after, (K, cost, M, Sh, jnp.diagonal(Sx))
+        return after, (K, cost, Sh)
 
     m1 = p.initial_belief
     start = (
         p.initial_state_cov,
-        jnp.outer(m1, m1) + p.initial_belief_cov,
+        m1[:, None] * m1[None, :] + p.initial_belief_cov,
         jnp.zeros_like(p.initial_state_cov),
     )
     each_step = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, p.Q[:-1], p.R, L)
-    (Se, Sh, She), (K, costs, *sizes) = lax.scan(step, start, each_step)
-    cost = jnp.sum(costs) + jnp.sum(p.Q[-1] * (Se + Sh + She + She.T))
-    return Forward(K, cost, *sizes)
+    (Se, Sh, She), (K, costs, estimates) = lax.scan(step, start, each_step)
+    at_end = jnp.sum(p.Q[-1] * (Se + Sh + She + transposed(She)), axis=(0, 1))
+    return Forward(K, jnp.sum(costs, axis=0) + at_end, estimates)
 
 
-def _without_rounding(Se: Float[Array, "n n"], Sx: Float[Array, "n n"]) -> Float[Array, "n n"]:
+def _without_rounding(
+    Se: Float[Array, "n n *lanes"], Sx: Float[Array, "n n *lanes"]
+) -> Float[Array, "n n *lanes"]:
     """Se without the directions in which only rounding is left of it.
 
     Which errors are zero decides the next gains, and only the size of the states tells a zero
     from a small number; left alone, rounding would grow until it looks like one.
     """
-    floor = RANK_TOLERANCE * jnp.maximum(jnp.diagonal(Sx), 0.0)
+    floor = RANK_TOLERANCE * jnp.maximum(diagonal(Sx), 0.0)
     L = semidefinite_cholesky(lax.stop_gradient(symmetrised(Se)), lax.stop_gradient(floor))
-    return symmetrised(Se) + lax.stop_gradient(L @ L.T - symmetrised(Se))
-
-
-def _first_gains(problem: Problem) -> Gains:
-    """The plain linear-quadratic regulator, which knows no signal-dependent noise: a start
-    that is finite and stable wherever the problem can be controlled at all."""
-    quiet = eqx.tree_at(lambda p: (p.C, p.D), problem, (problem.C[:, :0], problem.D[:, :0]))
-    K = jnp.zeros((problem.H.shape[0], problem.H.shape[2], problem.H.shape[1]))
-    return backward_pass(quiet, K)
+    return symmetrised(Se) + lax.stop_gradient(mmT(L, L) - symmetrised(Se))
 
 
 class _Progress(NamedTuple):
     L: Gains
     K: FilterGains
-    cost: Float[Array, ""]
-    sweeps: Int[Array, ""]
-    settled: Bool[Array, ""]
-    finite: Bool[Array, ""]
-    costs: Float[Array, " max_sweeps"]
+    cost: Float[Array, "*lanes"]
+    estimates: Float[Array, "steps n n *lanes"]
+    acceleration: Acceleration
+    sweeps: Int[Array, "*lanes"]
+    settled: Bool[Array, "*lanes"]
+    finite: Bool[Array, "*lanes"]
+    costs: Float[Array, "max_sweeps *lanes"]
 
 
 def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _Progress:
-    """The last sweep's gains, or the last finite ones if they grow beyond all bounds."""
+    """The last sweep's gains, or the last finite ones if they grow beyond all bounds.
 
-    def not_settled(so_far: _Progress) -> Array:
+    The first sweep knows no signal-dependent noise and no filter: it finds the plain
+    linear-quadratic regulator, a start that is finite and stable wherever the problem can be
+    controlled at all.
+    """
+    p = problem
+    lanes = p.dt.shape
+
+    def active(so_far: _Progress) -> Bool[Array, "*lanes"]:
         return (so_far.sweeps < max_sweeps) & ~so_far.settled & so_far.finite
 
     def sweep(so_far: _Progress) -> _Progress:
-        L = backward_pass(problem, so_far.K)
-        forward = forward_pass(problem, L)
-        K, cost = forward.K, forward.cost
-        finite = jnp.isfinite(cost) & jnp.isfinite(L).all() & jnp.isfinite(K).all()
-        change = _change(L - so_far.L, K - so_far.K, L, forward)
+        first = so_far.sweeps == 0
+        quiet = eqx.tree_at(
+            lambda p: (p.C, p.D), p, [jnp.where(first, 0.0, noise) for noise in (p.C, p.D)]
+        )
+        L = backward_pass(quiet, so_far.K)
+        change = _change(L - so_far.L, L, so_far.estimates)
+        settled = first if _separates(p) else ~first & (change <= tolerance)
+        tried, acceleration = so_far.acceleration.next(so_far.L, L, so_far.sweeps.max())
+        # The first sweep was of another problem: nothing is to be learnt from it.
+        acceleration = acceleration._replace(size=jnp.where(first, jnp.inf, acceleration.size))
+        tried = jnp.where(settled, L, tried)
+        forward = forward_pass(p, tried)
+        finite = (
+            jnp.isfinite(forward.cost)
+            & jnp.isfinite(tried).all(axis=(0, 1, 2))
+            & jnp.isfinite(forward.K).all(axis=(0, 1, 2))
+        )
+        now = active(so_far)
+        kept = now & finite
+
+        def where(new: Any, old: Any) -> Any:
+            return jax.tree.map(lambda a, b: jnp.where(kept, a, b), new, old)
+
+        here = jnp.arange(max_sweeps).reshape(-1, *[1] * len(lanes)) == so_far.sweeps
         return _Progress(
-            L=jnp.where(finite, L, so_far.L),
-            K=jnp.where(finite, K, so_far.K),
-            cost=jnp.where(finite, cost, so_far.cost),
-            sweeps=so_far.sweeps + 1,
-            settled=finite & (change <= tolerance),
-            finite=finite,
-            costs=so_far.costs.at[so_far.sweeps].set(jnp.where(finite, cost, jnp.nan)),
+            L=where(tried, so_far.L),
+            K=where(forward.K, so_far.K),
+            cost=where(forward.cost, so_far.cost),
+            estimates=where(forward.estimates, so_far.estimates),
+            acceleration=where(acceleration, so_far.acceleration),
+            sweeps=so_far.sweeps + now,
+            settled=so_far.settled | (kept & settled),
+            finite=so_far.finite & (finite | ~now),
+            costs=jnp.where(here & kept, forward.cost, so_far.costs),
         )
 
-    L = jnp.nan_to_num(_first_gains(problem), posinf=0.0, neginf=0.0)
+    steps, n, m, *_ = p.B.shape
+    k = p.H.shape[1]
+    L = jnp.zeros((steps, m, n, *lanes))
     start = _Progress(
         L=L,
-        K=jnp.nan_to_num(forward_pass(problem, L).K, posinf=0.0, neginf=0.0),
-        cost=jnp.array(jnp.inf),
-        sweeps=jnp.array(0),
-        settled=jnp.array(False),
-        finite=jnp.array(True),
-        costs=jnp.full(max_sweeps, jnp.nan),
+        K=jnp.zeros((steps, n, k, *lanes)),
+        cost=jnp.full(lanes, jnp.inf),
+        estimates=jnp.zeros((steps, n, n, *lanes)),
+        acceleration=Acceleration.empty(L),
+        sweeps=jnp.zeros(lanes, int),
+        settled=jnp.zeros(lanes, bool),
+        finite=jnp.ones(lanes, bool),
+        costs=jnp.full((max_sweeps, *lanes), jnp.nan),
     )
-    return lax.while_loop(not_settled, sweep, start)
+    return lax.while_loop(lambda so_far: active(so_far).any(), sweep, start)
 
 
-def _change(dL: Gains, dK: FilterGains, L: Gains, forward: Forward) -> Float[Array, ""]:
+def _separates(problem: Problem) -> bool:
+    """Whether neither gain depends on the other: without signal-dependent noise, control and
+    estimation are separate problems, and a single sweep solves both."""
+    return problem.C.shape[1] == 0 and problem.D.shape[1] == 0
+
+
+def _change(
+    dL: Gains, L: Gains, estimates: Float[Array, "steps n n *lanes"]
+) -> Float[Array, "*lanes"]:
     """How much a change of the gains would be noticed: the root mean square change of each
-    control, over that control's largest, and of each estimate by one innovation, over the
-    largest of its state. So units do not matter, nor gains on what is always zero."""
+    control, over that control's largest. So units do not matter, nor gains on what is always
+    zero."""
 
-    def mean_square(gains: Array, of: Array) -> Array:
-        return jnp.einsum("tij,tjk,tik->ti", gains, of, gains)
+    def mean_square(gains: Array) -> Array:
+        return (jax.vmap(mm)(gains, estimates) * gains).sum(axis=2)  # (steps, m, *lanes)
 
-    def over_largest(squares: Array, of: Array) -> Array:
-        largest = of.max(axis=0)
-        return jnp.where(largest > 0, squares / jnp.where(largest > 0, largest, 1.0), 0.0).max()
-
-    controls = over_largest(mean_square(dL, forward.estimates), mean_square(L, forward.estimates))
-    estimates = over_largest(mean_square(dK, forward.innovations), forward.states)
-    return jnp.sqrt(jnp.maximum(controls, estimates))
+    largest = mean_square(L).max(axis=0)
+    changes = mean_square(dL).max(axis=0)
+    relative = jnp.where(largest > 0, changes / jnp.where(largest > 0, largest, 1.0), 0.0)
+    return jnp.sqrt(jnp.maximum(relative.max(axis=0), 0.0))
 
 
-def _makes_sense(problem: Problem) -> Bool[Array, ""]:
+def _makes_sense(problem: Problem) -> Bool[Array, "*lanes"]:
     """Whether costs and spreads are what they must be. Checked when a problem is made, but for
     the values that were not known then."""
     p = problem
-    spreads = jnp.stack([p.initial_belief_cov, p.initial_state_cov])
-    semidefinite = is_definite(p.Q, semi=True).all() & is_definite(spreads, semi=True).all()
-    return semidefinite & is_definite(p.R).all()
+    spreads = jnp.stack([p.initial_belief_cov, p.initial_state_cov], axis=2)
+    Q, R = jnp.moveaxis(p.Q, 0, 2), jnp.moveaxis(p.R, 0, 2)
+    semidefinite = [is_definite(each, semi=True).all(axis=0) for each in (Q, spreads)]
+    return semidefinite[0] & semidefinite[1] & is_definite(R).all(axis=0)
 
 
 @jax.custom_jvp
-def _differentiable(problem: Problem, L: Gains, converged: Bool[Array, ""]) -> Gains:
-    """L itself, which solves L = sweep(L, problem), with its derivative by the problem."""
-    return L
+def _differentiable(
+    problem: Problem, L: Gains, K: FilterGains, converged: Bool[Array, "*lanes"]
+) -> tuple[Gains, FilterGains]:
+    """L and K themselves, with L = backward(K) and K = forward(L), and their derivatives by the
+    problem."""
+    return L, K
 
 
-@_differentiable.defjvp
 def _implicit_derivative(primals: Any, tangents: Any) -> Any:
-    problem, L, converged = primals
-    problem_dot, _, _ = tangents
+    problem, L, K, converged = primals
+    # Most parts of a problem do not depend on what is free: leave them out, for each that stays
+    # makes the program longer.
+    leaves, tree = jax.tree.flatten(problem)
+    dots = jax.tree.leaves(tangents[0], is_leaf=lambda leaf: isinstance(leaf, SymbolicZero))
+    moving = [i for i, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
+    some, some_dot = [leaves[i] for i in moving], [dots[i] for i in moving]
+
+    def moved(some: Any) -> Problem:
+        by_index = dict(zip(moving, some, strict=True))
+        return jax.tree.unflatten(tree, [by_index.get(i, leaf) for i, leaf in enumerate(leaves)])
+
     # Called again here, so that the derivative can itself be differentiated.
-    L = _differentiable(problem, L, converged)
+    L, K = _differentiable(problem, L, K, converged)
+    _, backward = jax.linearize(lambda some, K: backward_pass(moved(some), K), some, K)
+    _, forward = jax.linearize(lambda some, L: forward_pass(moved(some), L).K, some, L)
+    still = jax.tree.map(jnp.zeros_like, some)
+    L_dot = backward(some_dot, forward(some_dot, jnp.zeros_like(L)))
+    if not _separates(problem):
+        L_dot = lax.custom_linear_solve(
+            lambda v: v - backward(still, forward(still, v)),
+            L_dot,
+            settle_linear,
+            transpose_solve=settle_linear,
+        )
+    L_dot = jnp.where(converged, L_dot, 0.0)
+    return (L, K), (L_dot, jnp.where(converged, forward(some_dot, L_dot), 0.0))
 
-    def sweep(problem: Problem, L: Gains) -> Gains:
-        return backward_pass(problem, forward_pass(problem, L).K)
 
-    _, direct = jax.jvp(lambda p: sweep(p, L), (problem,), (problem_dot,))
-    _, through_L = jax.linearize(lambda gains: sweep(problem, gains), L)
-    L_dot = lax.custom_linear_solve(
-        lambda v: v - through_L(v), direct, _richardson, transpose_solve=_richardson
-    )
-    return L, jnp.where(converged, L_dot, 0.0)
-
-
-def _richardson(matvec: Any, b: Array) -> Array:
-    """x with matvec(x) = b. Converges as fast as the sweeps did, for it is their linearisation;
-    the bound on its steps is there only so that it ends."""
-
-    def not_done(carry: Any) -> Any:
-        _, residual, i = carry
-        return (jnp.linalg.norm(residual) > 1e-13 * jnp.linalg.norm(b)) & (i < 100_000)
-
-    def improve(carry: Any) -> Any:
-        x, residual, i = carry
-        x = x + residual
-        return x, b - matvec(x), i + 1
-
-    x, _, _ = lax.while_loop(not_done, improve, (jnp.zeros_like(b), b, 0))
-    return x
+_differentiable.defjvp(_implicit_derivative, symbolic_zeros=True)

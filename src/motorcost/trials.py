@@ -58,12 +58,13 @@ class Trials(eqx.Module):
     senses: Float[Array, "N steps k"] | None
     channel_names: tuple[str, ...] = eqx.field(static=True)
     channel_units: tuple[str, ...] = eqx.field(static=True)
+    complete: bool | None = eqx.field(static=True)  # none missing before a trial's end, if known
     _lengths: PerTrial = eqx.field(static=True)
     _conditions: tuple[tuple[str, PerTrial], ...] = eqx.field(static=True)
 
     def __init__(
         self,
-        observed: Float[Array, "N T o"],
+        observed: Float[Array | np.ndarray, "N T o"],
         times: Float[Array, " T"],
         *,
         channels: Names | None = None,
@@ -90,6 +91,10 @@ class Trials(eqx.Module):
         self._conditions = tuple(
             (name, _condition(name, values, N)) for name, values in (conditions or {}).items()
         )
+        self.complete = None
+        if checks.known(observed):
+            within = np.arange(T) < self.lengths[:, None]
+            self.complete = not bool(np.isnan(np.asarray(observed)[within]).any())
 
     @classmethod
     def recorded(

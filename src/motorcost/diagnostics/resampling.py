@@ -13,7 +13,7 @@ from motorcost.diagnostics.replicates import simulate_like
 from motorcost.errors import InputError
 from motorcost.fit import Fit
 from motorcost.maximum import Progress, evaluator, n_samples
-from motorcost.model import evaluate_data_sets
+from motorcost.model import evaluate
 from motorcost.search import Ask, Evaluate, Found, run_together, search
 
 Kind = Literal["parametric", "trials"]
@@ -102,8 +102,12 @@ def refitting(fit: Fit) -> Callable[[Ask], Found]:
 
 
 def _of_data_sets(fit: Fit, observed: np.ndarray) -> Evaluate:
-    def evaluate(points: np.ndarray) -> Any:
-        asked = np.where(np.isnan(points), fit.point, points)
-        return evaluate_data_sets(fit.model, jnp.asarray(asked), jnp.asarray(observed), fit.priors)
+    counts = jnp.ones(observed.shape[:2])
 
-    return evaluate
+    def of_data_sets(points: np.ndarray) -> Any:
+        asked = np.where(np.isnan(points), fit.point, points)
+        return evaluate(
+            fit.model, jnp.asarray(asked), counts, True, fit.priors, jnp.asarray(observed)
+        )
+
+    return of_data_sets

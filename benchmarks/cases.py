@@ -1,0 +1,102 @@
+"""The reaching task of the benchmarks, as this library and as the straight way do it."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import motorcost as mc
+import straight
+
+NAMES = ("effort", "velocity", "force")
+AT = (1e-5, 0.2, 0.02)
+LINE = tuple(np.log(AT).tolist())
+SUPPORTS = [mc.tasks.parameters(mc.tasks.reaching)[name].support for name in NAMES]
+BOUNDS = [support.bounds for support in SUPPORTS if support is not None]
+# Given all before, only the muscle's state varies: it is what the motor noise acts on.
+VARYING = (3,)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large the suite is."""
+
+    trials: int = 100
+    steps: int = 30
+    starts: int = 10
+    max_evaluations: int | None = None
+    grid: int = 10  # values of each of three parameters
+    simulated: int = 10_000
+    all_steps: tuple[int, ...] = (30, 100, 300, 1_000)
+    all_trials: tuple[int, ...] = (10, 100, 1_000, 10_000, 100_000)
+    delays: tuple[int, ...] = (0, 1, 3, 9)  # 5, 10, 20 and 50 states
+    once: bool = False  # one turn each, whatever a comparison asks for
+
+
+FULL = Scale()
+QUICK = Scale(
+    trials=3,
+    steps=5,
+    starts=2,
+    max_evaluations=10,
+    grid=2,
+    simulated=10,
+    all_steps=(5,),
+    all_trials=(3,),
+    delays=(1,),
+    once=True,
+)
+
+
+@dataclass(frozen=True)
+class Reaching:
+    """The log likelihood as a function of a point, on the logarithmic line, and data: three ways
+    to the same number."""
+
+    steps: int = 30
+    delay: int = 0
+
+    def problem(self, point: Any) -> mc.Problem:
+        """The problem at a point."""
+        values = dict(zip(NAMES, jnp.exp(jnp.asarray(point)), strict=True))
+        return mc.delay(mc.tasks.reaching(**values, steps=self.steps), self.delay)
+
+    def ours(self, point: Any, observed: Any) -> Any:
+        """By this library."""
+        return mc.log_likelihood(self.problem(point), observed)
+
+    def straight(self, point: Any, observed: Any) -> Any:
+        """By the straight way."""
+        # The last control cannot help any more and is zero: the last sample has no noise.
+        return straight.log_likelihood(self.problem(point), observed[:, :-1], VARYING)
+
+    def straight_unrolled(self, point: Any, observed: Any) -> Any:
+        """By the straight way, with sweeps that reverse mode can follow."""
+        problem, samples = self.problem(point), observed[:, :-1]
+        return straight.log_likelihood(problem, samples, VARYING, straight.solve_unrolled)
+
+
+@cache
+def value(case: Reaching, way: str = "ours") -> Any:
+    """The log likelihood, compiled once for all rows that want it."""
+    return jax.jit(getattr(case, way))
+
+
+@cache
+def value_and_gradient(case: Reaching, way: str = "ours") -> Any:
+    """The log likelihood and its gradient, compiled once for all rows that want them."""
+    return jax.jit(jax.value_and_grad(getattr(case, way)))
+
+
+@cache
+def recorded(case: Reaching, n_trials: int) -> mc.Trials:
+    """Simulated at the defaults, the same on every call."""
+    problem = case.problem(LINE)
+    return mc.simulate(problem, mc.solve(problem), n_trials=n_trials, key=jax.random.key(0))
+
+
+def point() -> jax.Array:
+    return jnp.array(LINE)

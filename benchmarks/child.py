@@ -1,0 +1,92 @@
+"""One job in a process of its own, which prints what it measured as JSON.
+
+    python benchmarks/child.py JOB [--quick] [--cores N] [--trials N] [--steps N]
+
+Used by processes.py and growth.py. Jobs that begin with `first` are timed on their first call,
+compilation included; the others, but for imports, on calls after it.
+"""
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+IMPORTS = ("import-jax", "import")
+CALLS = ("likelihood", "gradient", "fit")
+JOBS = (*IMPORTS, *CALLS, *(f"first-{of}{call}" for of in ("", "straight-") for call in CALLS))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("job", choices=JOBS)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--cores", type=int)
+    parser.add_argument("--trials", type=int)
+    parser.add_argument("--steps", type=int)
+    args = parser.parse_args()
+    if args.cores:  # before JAX counts them
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
+    begin = time.perf_counter()
+    import jax
+
+    jax_imported = time.perf_counter()
+    jax.config.update("jax_enable_x64", True)
+    import motorcost  # noqa: F401
+
+    imports = dict(
+        zip(IMPORTS, (jax_imported - begin, time.perf_counter() - jax_imported), strict=True)
+    )
+    out = {"seconds": imports[args.job]} if args.job in imports else measure(args)
+    print(json.dumps(out))
+
+
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    import core
+    from cases import FULL, QUICK, Reaching, point, recorded, value, value_and_gradient
+
+    scale = QUICK if args.quick else FULL
+    case = Reaching(args.steps or scale.steps)
+    n_trials = args.trials or scale.trials
+    trials = recorded(case, min(n_trials, 100))
+    # The same ones over and over: to simulate many would take more memory than to evaluate them.
+    observed = jnp.asarray(np.resize(np.asarray(trials.observed), (n_trials, case.steps, 5)))
+    straight = "straight" in args.job
+    call: Callable[[], Any]
+    if args.job.endswith("fit"):
+        call = partial(core.our_fit, trials, scale)
+        if straight:
+            call = core.straight_fit(case, trials, scale)
+    elif args.job.endswith("gradient"):
+        compiled = value_and_gradient(case, "straight_unrolled" if straight else "ours")
+        call = partial(compiled, point(), observed)
+    else:
+        call = partial(value(case, "straight" if straight else "ours"), point(), observed)
+
+    def seconds() -> float:
+        begin = time.perf_counter()
+        jax.block_until_ready(call())
+        return time.perf_counter() - begin
+
+    took = seconds()
+    if not args.job.startswith("first"):
+        took = float(np.median([seconds() for _ in range(1 if args.job == "fit" else 3)]))
+    return {"seconds": took, "peak_bytes": peak_bytes(), "data_bytes": observed.nbytes}
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has had so far."""
+    kibibytes = 1 if sys.platform == "darwin" else 1024  # where macOS counts bytes
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kibibytes
+
+
+if __name__ == "__main__":
+    main()

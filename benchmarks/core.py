@@ -1,0 +1,149 @@
+"""The rows of the reaching task at its usual size: one policy, one likelihood, one fit."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import motorcost as mc
+import straight
+from cases import (
+    BOUNDS,
+    LINE,
+    NAMES,
+    Reaching,
+    Scale,
+    point,
+    recorded,
+    value,
+    value_and_gradient,
+)
+from motorcost.maximum import evaluator
+from motorcost.model import make_model
+from timing import Comparison, Run
+
+
+def comparisons(scale: Scale) -> Iterator[Comparison]:
+    case = Reaching(scale.steps)
+    yield Comparison("solve", "straight", partial(_solves, case), 51, agree=1e-9)
+    yield Comparison(
+        "log likelihood", "straight", partial(values, case, scale.trials), 51, agree=1e-9
+    )
+    yield Comparison(
+        "value and gradient", "straight", partial(_gradients, case, scale.trials), 31, agree=1e-7
+    )
+    yield Comparison(
+        "log likelihood",
+        "value and gradient",
+        partial(gradient_beside_value, case, scale.trials),
+        51,
+    )
+    yield Comparison("log likelihood", "Hessian", partial(_hessian, case, scale.trials), 15)
+    yield Comparison(
+        f"simulate {scale.simulated:,} trials", "straight", partial(_simulations, case, scale), 15
+    )
+    sets = f"grid of {scale.grid**3:,} parameter sets"
+    yield Comparison(sets, "one by one", partial(_grid, case, scale, _one_by_one), 3, agree=1e-9)
+    yield Comparison(sets, "straight", partial(_grid, case, scale, _straight_grid), 3, agree=1e-8)
+    # A quick search is stopped before it gets anywhere.
+    same = None if scale.once else 1e-8
+    yield Comparison(
+        f"{scale.starts}-start fit, warm", "straight", partial(_fits, case, scale), 3, agree=same
+    )
+
+
+def _solves(case: Reaching) -> tuple[Run, Run]:
+    def ours(point: Any) -> Any:
+        policy = mc.solve(case.problem(point))
+        return policy.L, policy.K, policy.expected_cost
+
+    def theirs(point: Any) -> Any:
+        return straight.solve(case.problem(point))[:3]
+
+    return partial(jax.jit(ours), point()), partial(jax.jit(theirs), point())
+
+
+def values(case: Reaching, n_trials: int) -> tuple[Run, Run]:
+    given = point(), recorded(case, n_trials).observed
+    return partial(value(case), *given), partial(value(case, "straight"), *given)
+
+
+def gradient_beside_value(case: Reaching, n_trials: int) -> tuple[Run, Run]:
+    given = point(), recorded(case, n_trials).observed
+    return partial(value(case), *given), partial(value_and_gradient(case), *given)
+
+
+def _gradients(case: Reaching, n_trials: int) -> tuple[Run, Run]:
+    given = point(), recorded(case, n_trials).observed
+    straight_way = value_and_gradient(case, "straight_unrolled")
+    return partial(value_and_gradient(case), *given), partial(straight_way, *given)
+
+
+def _hessian(case: Reaching, n_trials: int) -> tuple[Run, Run]:
+    given = point(), recorded(case, n_trials).observed
+    return partial(value(case), *given), partial(jax.jit(jax.hessian(case.ours)), *given)
+
+
+def _simulations(case: Reaching, scale: Scale) -> tuple[Run, Run]:
+    n = scale.simulated
+    problem, key = case.problem(LINE), jax.random.key(0)
+    policy = mc.solve(problem)
+    theirs = jax.jit(straight.simulate, static_argnums=3)
+
+    def ours() -> Any:
+        trials = mc.simulate(problem, policy, n_trials=n, key=key)
+        return trials.states, trials.beliefs, trials.controls, trials.senses
+
+    return ours, partial(theirs, problem, policy.L, policy.K, n, key)
+
+
+def _grid(case: Reaching, scale: Scale, other: Any) -> tuple[Run, Run]:
+    """Half an order of magnitude to either side of the defaults."""
+    model = make_model(mc.tasks.reaching, recorded(case, scale.trials), NAMES)
+    away = np.log(3) * np.linspace(-1, 1, scale.grid)
+    points = np.array([np.add(LINE, each) for each in product(away, repeat=3)])
+    together = evaluator(model, min(100, len(points)), False, False)
+    return lambda: together(points)[0], other(case, model, points)
+
+
+def _one_by_one(case: Reaching, model: Any, points: np.ndarray) -> Run:
+    alone = evaluator(model, 1, False, False)
+    return lambda: alone(points)[0]
+
+
+def _straight_grid(case: Reaching, model: Any, points: np.ndarray) -> Run:
+    # A hundred at a time, as ours, which is faster than all in one.
+    batch = jax.jit(partial(jax.lax.map, batch_size=min(100, len(points))), static_argnums=0)
+    return partial(batch, partial(_at, case, model.trials.observed), jnp.asarray(points))
+
+
+def _at(case: Reaching, observed: Any, point: Any) -> Any:
+    return case.straight(point, observed)
+
+
+def our_fit(trials: mc.Trials, scale: Scale) -> float:
+    found = mc.fit(
+        mc.tasks.reaching,
+        trials,
+        NAMES,
+        key=jax.random.key(1),
+        n_starts=scale.starts,
+        max_evaluations=scale.max_evaluations,
+    )
+    return found.log_likelihood
+
+
+def straight_fit(case: Reaching, trials: mc.Trials, scale: Scale) -> Run:
+    """Compiled by its first call, as a user would who fits more than once."""
+    at = jax.jit(partial(_at, case, trials.observed))
+    most = scale.max_evaluations or 200 * (1 + len(NAMES))
+    return lambda: straight.fit(at, BOUNDS, scale.starts, most).log_likelihood
+
+
+def _fits(case: Reaching, scale: Scale) -> tuple[Run, Run]:
+    trials = recorded(case, scale.trials)
+    return lambda: our_fit(trials, scale), straight_fit(case, trials, scale)

@@ -1,0 +1,88 @@
+"""How time and memory of a value and gradient grow with trials and with time steps.
+
+    python benchmarks/growth.py [--quick] [-o FILE.json] [--draw FILE.svg]
+
+Each size runs in a process of its own, whose peak memory is taken: Python, JAX, compilation and
+data included. Reaching task, all states seen, with the solve.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from cases import FULL, QUICK, Scale
+from motorcost.plots.style import BLUE, GREY, ORANGE, clean
+from processes import child
+from timing import machine
+
+RESULTS = Path(__file__).parent / "results" / "growth.json"
+
+
+def measure(scale: Scale) -> dict[str, Any]:
+    """Seconds and peak bytes, by number of trials (at the usual T) and by T (at the usual
+    number of trials)."""
+    sizes = {"trials": scale.all_trials, "steps": scale.all_steps}
+    found: dict[str, Any] = {"machine": machine()}
+    for what, values in sizes.items():
+        found[what] = []
+        for size in values:
+            of = child(scale, "gradient", **{what: size})
+            found[what].append({"size": size, **of})
+            print(f"{what} {size:>7,}: {of['seconds']:.4f} s, {of['peak_bytes'] / 2**20:.0f} MiB")
+    return found
+
+
+def draw(found: dict[str, Any]) -> Figure:
+    """Time and peak memory against both sizes, on logarithmic scales, with a slope of one."""
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    axes = figure.subplots(2, 2, sharex="col", sharey="row")
+    for column, (what, label) in enumerate((("trials", "trials"), ("steps", "time steps T"))):
+        rows = found[what]
+        size = np.array([row["size"] for row in rows])
+        seconds = np.array([row["seconds"] for row in rows])
+        peak = np.array([row["peak_bytes"] for row in rows]) / 2**20
+        data = np.array([row["data_bytes"] for row in rows]) / 2**20
+        _panel(axes[0, column], size, seconds, BLUE, "value and gradient")
+        # Through the largest, whose time is least of all what each call costs anyway.
+        linear = seconds[-1] * size / size[-1]
+        axes[0, column].plot(size, linear, color=GREY, linewidth=1, linestyle="--", label="linear")
+        _panel(axes[1, column], size, peak, ORANGE, "peak of the process")
+        axes[1, column].plot(
+            size, data, color=GREY, linewidth=1, linestyle=":", label="the data alone"
+        )
+        axes[1, column].set_xlabel(label)
+    axes[0, 0].set_ylabel("time (s)")
+    axes[1, 0].set_ylabel("memory (MiB)")
+    for ax in axes[:, 0]:
+        ax.legend(frameon=False, fontsize=8)
+    return figure
+
+
+def _panel(ax: Axes, size: np.ndarray, values: np.ndarray, color: str, label: str) -> None:
+    ax.loglog(size, values, color=color, marker="o", markersize=4, linewidth=2, label=label)
+    clean(ax)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Measure how time and memory grow.")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--draw", type=Path, help="where the picture goes, if one is wanted")
+    args = parser.parse_args(arguments)
+    found = measure(QUICK if args.quick else FULL)
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    args.output.write_text(json.dumps(found, indent=1) + "\n")
+    print(f"wrote {args.output}")
+    if args.draw:
+        draw(found).savefig(args.draw)
+        print(f"drew {args.draw}")
+
+
+if __name__ == "__main__":
+    main()

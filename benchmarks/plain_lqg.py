@@ -1,0 +1,155 @@
+"""Plain LQG, beside the package `lqg` (0.3.1, by Straub and Rothkopf), where both can do the work.
+
+That package is licensed under the AGPL, so it is not among this project's dependencies and none
+of its code is here. To have these rows, install it into an environment of your own, together
+with this project, and run the suite there; without it they are skipped.
+
+The two packages time the senses differently. In `lqg` an agent senses the state *after* each
+step, before it acts again: y' = F x' + W om. Here it senses the state before the step, and acts
+on it after. With x' = A x + B u + V xi these are the same where what is sensed directly is
+neither driven nor disturbed in the same step, F V = F B = 0: then F x' = F A x, and H = F A is
+the same sense. So the agent of this task sees positions, while force and noise act on
+velocities, and the experimenter records the velocities. Both start at rest at zero, known
+exactly, and the first sample has no density on either side: no constant is left between the two.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+import motorcost as mc
+from cases import Scale
+from timing import Comparison, Run, SkippedError
+
+DT = 1 / 60
+RECORDED = ("velocity", "target velocity")
+TRUTH = {"action_cost": 1e-3, "action_variability": 0.5, "sigma_target": 2.0}
+# The bounds that `lqg` has built in for these names.
+SUPPORTS = {
+    "action_cost": mc.LogUniform(1e-7, 1e-2),
+    "action_variability": mc.Uniform(0.01, 2.0),
+    "sigma_target": mc.Uniform(0.01, 100.0),
+}
+
+
+def comparisons(scale: Scale) -> Iterator[Comparison]:
+    n_trials, steps = (2, 6) if scale.once else (20, 180)
+    of = f"plain LQG, {n_trials} trials, T = {steps}"
+    value = partial(_likelihoods, n_trials, steps, lambda function: function)
+    yield Comparison(f"{of}: log likelihood", "lqg", value, 51, agree=1e-9)
+    both = partial(_likelihoods, n_trials, steps, jax.value_and_grad)
+    yield Comparison(f"{of}: value and gradient", "lqg", both, 51, agree=1e-7)
+    # Its search stops at a tolerance of 1e-4, ours goes on: so the maximum is what must agree.
+    same = None if scale.once else 1e-6
+    yield Comparison(f"{of}: 5-start fit", "lqg", partial(_fits, n_trials, steps), 3, agree=same)
+
+
+def _likelihoods(n_trials: int, steps: int, of: Any) -> tuple[Run, Run]:
+    _require_lqg()
+    observed = simulated(n_trials, steps).observed
+    given = TRUTH, observed
+    return partial(jax.jit(of(ours)), *given), partial(jax.jit(of(theirs)), *given)
+
+
+def _fits(n_trials: int, steps: int) -> tuple[Run, Run]:
+    _require_lqg()
+    trials = simulated(n_trials, steps)
+    their_value, their_maximum = jax.jit(theirs), their_fit(trials.observed)
+    return lambda: our_fit(trials), lambda: their_value(their_maximum(), trials.observed)
+
+
+def _require_lqg() -> None:
+    if find_spec("lqg") is None:
+        raise SkippedError(
+            "lqg is not installed. It is AGPL, so no extra of ours brings it: for these rows, "
+            "pip install lqg==0.3.1 into an environment of your own that has motorcost"
+        )
+
+
+def matrices(action_cost: Any, action_variability: Any, sigma_target: Any) -> dict[str, Any]:
+    """A hand follows a target; states are both velocities and both positions."""
+    slow = 1 - DT  # both velocities die away within about a second
+    apart = jnp.array([0.0, 0.0, 1.0, -1.0])
+    return {
+        "A": jnp.array([[slow, 0, 0, 0], [0, slow, 0, 0], [DT, 0, 1, 0], [0, DT, 0, 1]]),
+        "B": jnp.array([[DT], [0.0], [0.0], [0.0]]),
+        "F": jnp.eye(4)[2:],
+        "V": jnp.zeros((4, 4)).at[0, 0].set(action_variability).at[1, 1].set(1.0),
+        "W": jnp.diag(jnp.array([1.0, 1.0])).at[1, 1].set(sigma_target),
+        "Q": jnp.outer(apart, apart),
+        "R": jnp.reshape(jnp.asarray(action_cost, float), (1, 1)),
+    }
+
+
+def task(
+    action_cost: Any = 1e-3,
+    action_variability: Any = 0.5,
+    sigma_target: Any = 2.0,
+    steps: int = 180,
+    dt: Any = DT,
+) -> mc.Problem:
+    """The task for this library."""
+    parts = matrices(action_cost, action_variability, sigma_target)
+    F = parts.pop("F")
+    return mc.Problem(
+        steps=steps,
+        H=F @ parts["A"],
+        states=["velocity", "target velocity", "position", "target"],
+        dt=dt,
+        **parts,
+    )
+
+
+def simulated(n_trials: int, steps: int) -> mc.Trials:
+    problem = task(**TRUTH, steps=steps)
+    observer = mc.observe(problem, RECORDED)
+    policy = mc.solve(problem)
+    key = jax.random.key(0)
+    return mc.simulate(problem, policy, n_trials=n_trials, key=key, observer=observer)
+
+
+def ours(parameters: dict[str, Any], observed: Any) -> Any:
+    problem = task(**parameters, steps=observed.shape[1])
+    return mc.log_likelihood(problem, observed, observer=mc.observe(problem, RECORDED))
+
+
+def theirs(parameters: dict[str, Any], observed: Any) -> Any:
+    lqg = import_module("lqg")
+    system = lqg.LQG(**matrices(**parameters), T=observed.shape[1] - 1)
+    return system.log_likelihood(observed, Sigma0=jnp.zeros((4, 4))).sum()
+
+
+def our_fit(trials: mc.Trials) -> float:
+    seen = mc.Recording(RECORDED)
+    key = jax.random.key(1)
+    return mc.fit(task, trials, SUPPORTS, observer=seen, key=key, n_starts=5).log_likelihood
+
+
+def their_fit(observed: Any) -> Any:
+    """Its own maximum likelihood (five starts of L-BFGS together), compiled once."""
+    lqg = import_module("lqg")
+    mle = import_module("lqg.infer.mle")
+    numpyro = import_module("numpyro")
+
+    class Tracking(lqg.LQG):  # type: ignore[name-defined]
+        def __init__(
+            self,
+            action_cost: Any = 1e-3,
+            action_variability: Any = 0.5,
+            sigma_target: Any = 2.0,
+            T: int = 1,
+        ) -> None:
+            super().__init__(**matrices(action_cost, action_variability, sigma_target), T=T)
+
+    def model(x: Any, model_type: Any) -> None:
+        values = {name: numpyro.param(name, jnp.array(value)) for name, value in TRUTH.items()}
+        system = model_type(**values, T=x.shape[1] - 1)
+        numpyro.sample("x", system.to_numpyro(xdim=2, Sigma0=jnp.zeros((4, 4))), obs=x)
+
+    fit = jax.jit(lambda key, x: mle.max_likelihood(key, x, model=Tracking, numpyro_fn=model))
+    return partial(fit, jax.random.key(1), observed)
