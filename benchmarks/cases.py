@@ -53,7 +53,7 @@ QUICK = Scale(
 
 @dataclass(frozen=True)
 class Reaching:
-    """The log likelihood as a function of a point, on the logarithmic line, and data: three ways
+    """The log likelihood as a function of a point, on the logarithmic line, and trials: three ways
     to the same number."""
 
     steps: int = 30
@@ -64,18 +64,18 @@ class Reaching:
         values = dict(zip(NAMES, jnp.exp(jnp.asarray(point)), strict=True))
         return mc.delay(mc.tasks.reaching(**values, steps=self.steps), self.delay)
 
-    def ours(self, point: Any, observed: Any) -> Any:
+    def ours(self, point: Any, trials: mc.Trials) -> Any:
         """By this library."""
-        return mc.log_likelihood(self.problem(point), observed)
+        return mc.log_likelihood(self.problem(point), trials)
 
-    def straight(self, point: Any, observed: Any) -> Any:
+    def straight(self, point: Any, trials: mc.Trials) -> Any:
         """By the straight way."""
         # The last control cannot help any more and is zero: the last sample has no noise.
-        return straight.log_likelihood(self.problem(point), observed[:, :-1], VARYING)
+        return straight.log_likelihood(self.problem(point), trials.observed[:, :-1], VARYING)
 
-    def straight_unrolled(self, point: Any, observed: Any) -> Any:
+    def straight_unrolled(self, point: Any, trials: mc.Trials) -> Any:
         """By the straight way, with sweeps that reverse mode can follow."""
-        problem, samples = self.problem(point), observed[:, :-1]
+        problem, samples = self.problem(point), trials.observed[:, :-1]
         return straight.log_likelihood(problem, samples, VARYING, straight.solve_unrolled)
 
 

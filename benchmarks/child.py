@@ -51,6 +51,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     import numpy as np
 
     import core
+    import motorcost as mc
     from cases import FULL, QUICK, Reaching, point, recorded, value, value_and_gradient
 
     scale = QUICK if args.quick else FULL
@@ -59,6 +60,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     trials = recorded(case, min(n_trials, 100))
     # The same ones over and over: to simulate many would take more memory than to evaluate them.
     observed = jnp.asarray(np.resize(np.asarray(trials.observed), (n_trials, case.steps, 5)))
+    many = mc.Trials(observed, trials.times)
     straight = "straight" in args.job
     call: Callable[[], Any]
     if args.job.endswith("fit"):
@@ -67,9 +69,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             call = core.straight_fit(case, trials, scale)
     elif args.job.endswith("gradient"):
         compiled = value_and_gradient(case, "straight_unrolled" if straight else "ours")
-        call = partial(compiled, point(), observed)
+        call = partial(compiled, point(), many)
     else:
-        call = partial(value(case, "straight" if straight else "ours"), point(), observed)
+        call = partial(value(case, "straight" if straight else "ours"), point(), many)
 
     def seconds() -> float:
         begin = time.perf_counter()

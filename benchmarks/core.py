@@ -68,23 +68,23 @@ def _solves(case: Reaching) -> tuple[Run, Run]:
 
 
 def values(case: Reaching, n_trials: int) -> tuple[Run, Run]:
-    given = point(), recorded(case, n_trials).observed
+    given = point(), recorded(case, n_trials)
     return partial(value(case), *given), partial(value(case, "straight"), *given)
 
 
 def gradient_beside_value(case: Reaching, n_trials: int) -> tuple[Run, Run]:
-    given = point(), recorded(case, n_trials).observed
+    given = point(), recorded(case, n_trials)
     return partial(value(case), *given), partial(value_and_gradient(case), *given)
 
 
 def _gradients(case: Reaching, n_trials: int) -> tuple[Run, Run]:
-    given = point(), recorded(case, n_trials).observed
+    given = point(), recorded(case, n_trials)
     straight_way = value_and_gradient(case, "straight_unrolled")
     return partial(value_and_gradient(case), *given), partial(straight_way, *given)
 
 
 def _hessian(case: Reaching, n_trials: int) -> tuple[Run, Run]:
-    given = point(), recorded(case, n_trials).observed
+    given = point(), recorded(case, n_trials)
     return partial(value(case), *given), partial(jax.jit(jax.hessian(case.ours)), *given)
 
 
@@ -118,11 +118,11 @@ def _one_by_one(case: Reaching, model: Any, points: np.ndarray) -> Run:
 def _straight_grid(case: Reaching, model: Any, points: np.ndarray) -> Run:
     # A hundred at a time, as ours, which is faster than all in one.
     batch = jax.jit(partial(jax.lax.map, batch_size=min(100, len(points))), static_argnums=0)
-    return partial(batch, partial(_at, case, model.trials.observed), jnp.asarray(points))
+    return partial(batch, partial(_at, case, model.trials), jnp.asarray(points))
 
 
-def _at(case: Reaching, observed: Any, point: Any) -> Any:
-    return case.straight(point, observed)
+def _at(case: Reaching, trials: mc.Trials, point: Any) -> Any:
+    return case.straight(point, trials)
 
 
 def our_fit(trials: mc.Trials, scale: Scale) -> float:
@@ -139,7 +139,7 @@ def our_fit(trials: mc.Trials, scale: Scale) -> float:
 
 def straight_fit(case: Reaching, trials: mc.Trials, scale: Scale) -> Run:
     """Compiled by its first call, as a user would who fits more than once."""
-    at = jax.jit(partial(_at, case, trials.observed))
+    at = jax.jit(partial(_at, case, trials))
     most = scale.max_evaluations or 200 * (1 + len(NAMES))
     return lambda: straight.fit(at, BOUNDS, scale.starts, most).log_likelihood
 

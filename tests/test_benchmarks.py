@@ -71,13 +71,13 @@ def test_unrolled_solution_is_the_settled_one(straight, cases):
 @pytest.mark.parametrize("delay", [0, 1])
 def test_straight_likelihood_is_ours(cases, delay):
     case = cases.Reaching(delay=delay)
-    given = cases.point() + 0.1, cases.recorded(case, 7).observed
+    given = cases.point() + 0.1, cases.recorded(case, 7)
     assert_allclose(jax.jit(case.straight)(*given), case.ours(*given), rtol=1e-9)
 
 
 def test_straight_gradient_is_ours(cases):
     case = cases.Reaching(steps=12)
-    given = cases.point() + 0.1, cases.recorded(case, 5).observed
+    given = cases.point() + 0.1, cases.recorded(case, 5)
     ours = jax.jit(jax.grad(case.ours))(*given)
     close(jax.jit(jax.grad(case.straight_unrolled))(*given), ours, within=1e-7)
 

@@ -367,3 +367,21 @@ def test_no_trials_and_values_outside(reaches):
         model.point({"effort": 1e-5})
     with pytest.raises(mc.InputError, match=r"effort must lie in LogUniform\(1e-08, 0.01\), got 1"):
         model.point({"effort": 1.0, "force": 0.02})
+
+
+def test_each_point_may_have_samples_of_its_own():
+    problem = mc.tasks.reaching(steps=12)
+    policy = mc.solve(problem)
+    sets = [mc.simulate(problem, policy, n_trials=4, key=jax.random.key(seed)) for seed in (0, 1)]
+    free = {"effort": mc.LogUniform(1e-8, 1e-2), "velocity": mc.LogUniform(1e-3, 10.0)}
+    models = [make_model(mc.tasks.reaching, trials, free) for trials in sets]
+    points = jnp.array([[-11.0, -1.5], [-12.0, -1.0]])
+    weights = jnp.array([[1.0, 1.0, 0.0, 2.0], [1.0, 1.0, 1.0, 1.0]])
+    observed = jnp.stack([trials.observed for trials in sets])
+    values, slopes = evaluate(models[0], points, weights, True, False, observed)
+    for i, model in enumerate(models):
+        value, slope = evaluate(model, points[i : i + 1], weights[i : i + 1], True, False)
+        assert_allclose(values[i], value[0], rtol=1e-10)
+        assert_allclose(slopes[i], slope[0], rtol=1e-8)
+        each = model.log_likelihoods(points[i])
+        assert_allclose(values[i], (weights[i] * each).sum(), rtol=1e-10)

@@ -84,11 +84,34 @@ def test_no_gain_can_be_improved(problem, rng):
 
 
 @for_problems(internal=False)
-def test_cost_falls_with_every_sweep(problem, rng):
+def test_cost_falls_with_every_plain_sweep(problem, rng):
     policy = mc.solve(problem)
-    costs = np.asarray(policy.sweep_costs)[: int(policy.sweeps)]
-    assert (np.diff(costs) <= 1e-12 * costs[:-1]).all()
+    K, costs = jnp.zeros_like(policy.K), []
+    for _ in range(8):
+        found = forward_pass(problem, backward_pass(problem, K))
+        K = found.K
+        costs.append(float(found.cost))
+    assert (np.diff(costs) <= 1e-12 * np.array(costs[:-1])).all()
+    assert costs[-1] >= policy.expected_cost * (1 - 1e-12)
+
+
+def test_costs_are_kept_of_every_sweep():
+    policy = mc.solve(mc.tasks.reaching())
+    assert np.isfinite(policy.sweep_costs[: policy.sweeps]).all()
     assert np.isnan(policy.sweep_costs[policy.sweeps :]).all()
+    assert_allclose(policy.sweep_costs[policy.sweeps - 1], policy.expected_cost, rtol=1e-10)
+
+
+def test_problems_side_by_side_are_each_by_itself():
+    """More than run at once, of which some settle soon and others late."""
+    efforts = jnp.logspace(-8, -2, 70)
+    stacked = jax.vmap(lambda effort: mc.tasks.reaching(effort=effort))(efforts)
+    together = jax.jit(solver.solve_each)(stacked)
+    for i in (0, 33, 69):
+        alone = mc.solve(mc.tasks.reaching(effort=efforts[i]))
+        assert_allclose(together.L[i], alone.L, rtol=1e-8, atol=1e-8)
+        assert_allclose(together.K[i], alone.K, rtol=1e-8, atol=1e-10)
+        assert_allclose(together.expected_cost[i], alone.expected_cost, rtol=1e-10)
 
 
 @for_problems(scale=0.5)

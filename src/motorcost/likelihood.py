@@ -207,7 +207,16 @@ def _total(
             by_index = dict(zip(moving, some, strict=True))
             return plain([by_index.get(i, value) for i, value in enumerate(values)], data)
 
-        found, slopes = jax.value_and_grad(of_moving, has_aux=True)([values[i] for i in moving])
+        def worked_out(some: list[Array]) -> Any:
+            return jax.value_and_grad(of_moving, has_aux=True)(some)
+
+        def nothing(some: list[Array]) -> Any:
+            return jax.tree.map(
+                lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(worked_out, some)
+            )
+
+        some, counts = [values[i] for i in moving], data[2]
+        found, slopes = lax.cond((counts > 0).any(), worked_out, nothing, some)
         return found, dict(zip(moving, slopes, strict=True))
 
     def scaled(slopes: dict[int, Array], cotangents: Any) -> Any:

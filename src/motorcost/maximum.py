@@ -46,11 +46,17 @@ def evaluator(
         values, gradients = np.full(len(points), np.nan), np.full(points.shape, np.nan)
         asked = np.flatnonzero(~np.isnan(points).any(axis=1))
         counts = np.ones((len(points), len(model.trials))) if weights is None else weights
-        rows = [np.resize(asked[i : i + size], size) for i in range(0, len(asked), size)]
+        rows = [asked[i : i + size] for i in range(0, len(asked), size)]
+
+        def filled(which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            # What fills up has no trials that count, and costs next to nothing.
+            more = np.resize(which, size)
+            idle = np.arange(size) >= len(which)
+            return part(points[more], np.where(idle[:, None], 0.0, counts[more]))
+
         with ThreadPoolExecutor(cores) as pool:
-            parts = pool.map(lambda which: part(points[which], counts[which]), rows)
-            for which, found in zip(rows, parts, strict=True):
-                values[which], gradients[which] = found
+            for which, found in zip(rows, pool.map(filled, rows), strict=True):
+                values[which], gradients[which] = (each[: len(which)] for each in found)
         return values, gradients
 
     return together

@@ -151,7 +151,7 @@ def search(
 def _gradient(objective: Any, start: np.ndarray, bounds: np.ndarray, most: int) -> tuple[bool, str]:
     from scipy.optimize import Bounds, minimize  # slow to import
 
-    options = {"maxfun": most, "maxiter": most, "ftol": 1e-12, "gtol": 1e-8, "maxcor": 20}
+    options = {"maxfun": most, "maxiter": most, "ftol": 1e-10, "gtol": 1e-7, "maxcor": 20}
     found = minimize(
         objective, start, jac=True, method="L-BFGS-B", bounds=Bounds(*bounds.T), options=options
     )

@@ -1,0 +1,70 @@
+"""How many likelihoods an accelerator computes: `python benchmarks/gpu.py [-o FILE.json]`.
+
+The reaching task, T = 30, 100 trials, all states seen, float64: log likelihoods with the solve,
+and their gradients, of many parameter sets at once. Runs on whatever device JAX picks.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import motorcost as mc
+from motorcost.model import evaluate, make_model
+from timing import machine
+
+RESULTS = Path(__file__).parent / "results" / "gpu.json"
+SETS = (256, 2_048, 16_384)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time motorcost on an accelerator.")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--sets", type=int, nargs="*", default=SETS)
+    args = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
+    device = jax.devices()[0]
+    print(f"{device.device_kind}, jax {jax.__version__}, reaching, T = 30, 100 trials")
+    rows = [row for sets in args.sets for row in (of_sets(sets, False), of_sets(sets, True))]
+    facts = machine() | {"device": device.device_kind}
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    args.output.write_text(json.dumps({"facts": facts, "rows": rows}, indent=1))
+
+
+def of_sets(sets: int, gradient: bool) -> dict[str, Any]:
+    """Log likelihoods with the solve (and gradients) of parameter sets around the defaults."""
+    problem = mc.tasks.reaching()
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=100, key=jax.random.key(0))
+    model = make_model(mc.tasks.reaching, trials, ["effort", "velocity", "force"])
+    centre = model.point({"effort": 1e-5, "velocity": 0.2, "force": 0.02})
+    points = centre + 0.5 * jax.random.normal(jax.random.key(1), (sets, len(centre)))
+    counts = jnp.ones((sets, len(trials)))
+
+    def run() -> Any:
+        return jax.block_until_ready(evaluate(model, points, counts, gradient, False))
+
+    begin = time.perf_counter()
+    values, _ = run()
+    first = time.perf_counter() - begin
+    seconds: list[float] = []
+    while len(seconds) < 5 or (sum(seconds) < 3 and len(seconds) < 50):
+        begin = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - begin)
+    median = float(np.median(seconds))
+    what = "value and gradient" if gradient else "log likelihood"
+    print(
+        f"{what:<20}{sets:>7,} sets: first call {first:6.1f} s, then {median * 1e3:9.2f} ms, "
+        f"{sets / median:>10,.0f} a second; {int(np.isfinite(values).sum())} finite",
+        flush=True,
+    )
+    return {"what": what, "sets": sets, "first": first, "seconds": seconds, "rate": sets / median}
+
+
+if __name__ == "__main__":
+    main()
