@@ -385,3 +385,17 @@ def test_each_point_may_have_samples_of_its_own():
         assert_allclose(slopes[i], slope[0], rtol=1e-8)
         each = model.log_likelihoods(points[i])
         assert_allclose(values[i], (weights[i] * each).sum(), rtol=1e-10)
+
+
+def test_what_does_not_count_may_be_impossible():
+    """A target that no policy was found for, and whose trials are left out."""
+    problem = mc.tasks.reaching(steps=12)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=4, key=jax.random.key(0))
+    trials = trials.with_conditions(motor_noise=[0.5, 0.5, 1e200, 1e200])
+    model = make_model(mc.tasks.reaching, trials, {"effort": mc.LogUniform(1e-8, 1e-2)})
+    points = jnp.array([[-11.0], [-11.0]])
+    weights = jnp.array([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 0.0]])
+    values, slopes = evaluate(model, points, weights, True, False)
+    assert np.isfinite(values[0])
+    assert np.isfinite(slopes).all()
+    assert np.isneginf(values[1])

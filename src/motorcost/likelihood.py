@@ -175,7 +175,10 @@ def log_likelihoods_of(
         each, contradicts = lax.cond(jnp.isnan(data).any(), in_general, where_all_is_seen)
     found = policies.converged
     possible = (found if weights is not None else found[..., None]) & ~contradicts
-    return jnp.where(possible & jnp.isfinite(each), each, -jnp.inf), found, contradicts
+    each = jnp.where(possible & jnp.isfinite(each), each, -jnp.inf)
+    if weights is not None:  # what does not count may be impossible
+        each = jnp.where((weights > 0).any(axis=-1), each, 0.0)
+    return each, found, contradicts
 
 
 # Of a setting, samples and starts: each trial's log likelihood, and whether it contradicts.
