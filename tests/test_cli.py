@@ -146,10 +146,18 @@ def test_a_reader_that_leaves_early_is_no_error():
 
 def test_interruption_is_said(tmp_path):
     command = [sys.executable, "-m", "motorcost", "simulate", "tracking", "--trials", "200000"]
+
+    def listen():  # where the tests run in the background, interruptions are ignored
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
     # As users run it: programs compiled in a hurry, as in these tests, answer slowly.
     usual = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     with subprocess.Popen(
-        [*command, "-o", tmp_path / "t.csv"], stderr=subprocess.PIPE, text=True, env=usual
+        [*command, "-o", tmp_path / "t.csv"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=usual,
+        preexec_fn=listen,
     ) as process:
         time.sleep(4)  # it is compiling or simulating by now, and far from done
         process.send_signal(signal.SIGINT)

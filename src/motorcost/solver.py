@@ -142,7 +142,7 @@ def solve_each(problems: Problem) -> Policy:
         return filled.reshape(blocks, size, *leaf.shape[1:])
 
     policies = lax.map(side_by_side, jax.tree.map(in_blocks, problems))
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[:count], policies)
+    return jax.tree.map(lambda leaf: leaf.reshape(blocks * size, *leaf.shape[2:])[:count], policies)
 
 
 def map_each(run: Any, *stacked: Any) -> Any:
