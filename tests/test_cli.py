@@ -145,19 +145,14 @@ def test_a_reader_that_leaves_early_is_no_error():
 
 
 def test_interruption_is_said(tmp_path):
-    command = [sys.executable, "-m", "motorcost", "simulate", "tracking", "--trials", "200000"]
-
-    def listen():  # where the tests run in the background, interruptions are ignored
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
+    # Where the tests run in the background, interruptions would be ignored.
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{listen}; import runpy; runpy.run_module('motorcost', run_name='__main__')"
+    command = [sys.executable, "-c", code, "simulate", "tracking", "--trials", "200000"]
     # As users run it: programs compiled in a hurry, as in these tests, answer slowly.
     usual = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     with subprocess.Popen(
-        [*command, "-o", tmp_path / "t.csv"],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=usual,
-        preexec_fn=listen,
+        [*command, "-o", tmp_path / "t.csv"], stderr=subprocess.PIPE, text=True, env=usual
     ) as process:
         time.sleep(4)  # it is compiling or simulating by now, and far from done
         process.send_signal(signal.SIGINT)
