@@ -399,3 +399,27 @@ def test_what_does_not_count_may_be_impossible():
     assert np.isfinite(values[0])
     assert np.isfinite(slopes).all()
     assert np.isneginf(values[1])
+
+
+def test_channels_that_tell_are_counted_over_all_conditions():
+    """The first trial's world has noise in one channel only, a later one's in two."""
+
+    def task(effort=1e-5, shaking=0.0, steps=30, dt=0.01):
+        problem = mc.tasks.reaching(effort=effort, steps=steps, dt=dt)
+        return problem.replace(V=shaking * jnp.eye(5)[:, 1:2])
+
+    problem = task(shaking=0.01, steps=12)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=2, key=jax.random.key(0))
+    quiet = mc.tasks.reaching(steps=12)
+    still = mc.simulate(quiet, mc.solve(quiet), n_trials=2, key=jax.random.key(1))
+    both = mc.Trials.recorded(
+        np.concatenate([still.observed, trials.observed]),
+        dt=0.01,
+        channels=dict.fromkeys(quiet.state_names, ""),
+        conditions={"shaking": [0.0, 0.0, 0.01, 0.01]},
+    )
+    model = make_model(task, both, {"effort": mc.LogUniform(1e-8, 1e-2)})
+    assert model.telling == 2
+    value, _ = evaluate(model, jnp.array([[np.log(1e-5)]]), jnp.ones((1, 4)), False, False)
+    alone = mc.log_likelihood(quiet, still.observed) + mc.log_likelihood(problem, trials.observed)
+    assert_allclose(value[0], alone, rtol=1e-9)

@@ -22,6 +22,7 @@ from motorcost.likelihood import log_likelihoods_at
 from motorcost.observer import Observer, Recording
 from motorcost.parameters import LogUniform, Support
 from motorcost.problem import Problem
+from motorcost.recordings import groups
 from motorcost.seen import telling_channels
 from motorcost.tasks import parameters as declared_parameters
 from motorcost.tasks.declare import Task
@@ -251,8 +252,11 @@ def _probe(model: Model) -> tuple[Float[Array, ""], Int[Array, ""]]:
     points = jnp.array([[s.middle + part * s.width for s in supports] for part in (-0.1, 0.0, 0.1)])
 
     def at(point: Point) -> tuple[Array, Array]:
-        problem, _ = model.one(point)
-        return problem.dt, telling_channels(problem)
+        # Of all lengths and conditions: noises may differ between them.
+        problems = [group.problem for group, _ in groups(model.at(point), model.trials, None, None)]
+        return problems[0].dt[0], jnp.stack(
+            [jax.vmap(telling_channels)(each).max() for each in problems]
+        ).max()
 
     dt, telling = jax.vmap(at)(points)
     return dt[0], telling.max()
