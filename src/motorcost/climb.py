@@ -97,10 +97,8 @@ class Climb:
         largest = np.abs(direction).max(axis=1)
         limit = np.where(self.fresh, _FIRST_STEP, _LONGEST)
         steep = np.abs(inside).max(axis=1)
-        scale = np.where(largest > limit, limit / np.where(largest > 0, largest, 1.0), 1.0)
-        scale = np.where(
-            self.fresh & (largest > 0), limit / np.where(largest > 0, largest, 1.0), scale
-        )
+        long = (largest > limit) | (self.fresh & (largest > 0))
+        scale = np.where(long, limit / np.where(largest > 0, largest, 1.0), 1.0)
         self.direction = np.where(which[:, None], direction * scale[:, None], self.direction)
         self.length = np.where(which, 1.0, self.length)
         small = (promised < 2 * self.tolerance) & ~self.fresh

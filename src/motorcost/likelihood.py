@@ -17,7 +17,7 @@ from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.filter import Setting, run_filter
 from motorcost.joint import joint_start, joint_system
-from motorcost.linalg import semidefinite_cholesky
+from motorcost.linalg import map_each, semidefinite_cholesky
 from motorcost.observer import Observer
 from motorcost.problem import Problem
 from motorcost.recordings import (
@@ -29,7 +29,7 @@ from motorcost.recordings import (
     groups,
 )
 from motorcost.seen import SeenSetting, run_seen, seen_setting
-from motorcost.solver import Policy, map_each, solve_each
+from motorcost.solver import Policy, solve_each
 from motorcost.trials import Trials
 
 # Trials that the filter works on at once: enough to fill the arithmetic, few enough to stay in

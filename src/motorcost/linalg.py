@@ -56,6 +56,17 @@ def lanes_at_once(n: int) -> int:
     return int(np.clip((_FEW_PRODUCTS - 1) // n**3, 4, 64)) // 4 * 4
 
 
+def map_each(run: Callable[..., Any], *stacked: Any) -> Any:
+    """What `run` gives for each entry along the first axis: on a CPU one after the other, each
+    with its own lanes, on an accelerator all at once."""
+    if jax.tree.leaves(stacked)[0].shape[0] == 1:
+        alone = run(*jax.tree.map(lambda leaf: leaf[0], stacked))
+        return jax.tree.map(lambda leaf: leaf[None], alone)
+    if jax.default_backend() == "cpu":
+        return lax.map(lambda each: run(*each), stacked)
+    return jax.vmap(run)(*stacked)
+
+
 def mm(A: Float[Array, "i j *#lanes"], B: Float[Array, "j k *#lanes"]) -> Float[Array, "i k ..."]:
     """The product A B, in every lane; either may be the same in all (have no lanes)."""
     more = max(A.ndim, B.ndim)

@@ -19,9 +19,10 @@ from jaxtyping import Array, Float
 
 from motorcost import checks
 from motorcost.errors import InputError
+from motorcost.linalg import map_each
 from motorcost.observer import Observer, observe
 from motorcost.problem import Problem
-from motorcost.solver import Policy, map_each, solve_each
+from motorcost.solver import Policy, solve_each
 from motorcost.trials import Trials
 
 # A function of steps and conditions, which may bring its own observer.

@@ -32,6 +32,7 @@ from motorcost.linalg import (
     diagonal,
     is_definite,
     lanes_at_once,
+    map_each,
     mm,
     mmT,
     semidefinite_cholesky,
@@ -143,17 +144,6 @@ def solve_each(problems: Problem) -> Policy:
 
     policies = lax.map(side_by_side, jax.tree.map(in_blocks, problems))
     return jax.tree.map(lambda leaf: leaf.reshape(blocks * size, *leaf.shape[2:])[:count], policies)
-
-
-def map_each(run: Any, *stacked: Any) -> Any:
-    """What `run` gives for each entry along the first axis: on a CPU one after the other, each
-    with its own lanes, on an accelerator all at once."""
-    if jax.tree.leaves(stacked)[0].shape[0] == 1:
-        alone = run(*jax.tree.map(lambda leaf: leaf[0], stacked))
-        return jax.tree.map(lambda leaf: leaf[None], alone)
-    if jax.default_backend() == "cpu":
-        return lax.map(lambda each: run(*each), stacked)
-    return jax.vmap(run)(*stacked)
 
 
 def _why(policy: Policy, max_sweeps: int) -> str:
