@@ -351,7 +351,10 @@ def raise_if_failed(
     update = run_filter(
         setting, sample[..., None], mean_1[:, None], keep=lambda before, after: after[2]
     )
-    step, channel = (int(i) for i in np.argwhere(np.asarray(update.contradicts[..., 0]))[0])
+    found = np.argwhere(np.asarray(update.contradicts[..., 0]))
+    if not len(found):  # within rounding of what is tolerated: the two filters need not agree
+        raise InputError(f"trial {int(index[condition, trial])} contradicts the model")
+    step, channel = (int(i) for i in found[0])
     must_be = sample[step, channel] - update.residual[step, channel, 0]
     raise InputError(
         f"trial {int(index[condition, trial])} contradicts the model at step {step}: "
