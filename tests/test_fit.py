@@ -270,7 +270,7 @@ def with_support(fit, support):
 def test_a_parameter_without_bounds_may_be_large(fit):
     """As one with a Normal prior, in units in which its standard error is 30."""
     model = with_support(fit, mc.Normal(0.0, 100.0))
-    assert_allclose(covariance_of(model, np.array([[1 / 900.0]])), [[900.0]])
+    assert_allclose(covariance_of(model.supports, np.array([[1 / 900.0]])), [[900.0]])
 
 
 def test_a_parameter_without_bounds_may_be_small(fit):

@@ -238,19 +238,6 @@ def test_half_a_file(format, trials, tmp_path):
         mc.io.read(half)
 
 
-def test_parquet_without_its_library(trials, tmp_path, monkeypatch):
-    mc.io.write_parquet(trials, tmp_path / "a.parquet")
-
-    def missing(*_, **__):
-        raise ImportError
-
-    monkeypatch.setattr(pd, "read_parquet", missing)
-    monkeypatch.setattr(pd.DataFrame, "to_parquet", missing)
-    for call in (mc.io.read, lambda path: mc.io.write_parquet(trials, path)):
-        with pytest.raises(mc.InputError, match=r"pip install 'motorcost\[parquet\]'"):
-            call(tmp_path / "a.parquet")
-
-
 STACKED = np.random.default_rng(0).normal(size=(3, 4, 2))
 
 

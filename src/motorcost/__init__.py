@@ -23,8 +23,10 @@ from motorcost.movements import Movements, concatenate_movements
 from motorcost.observer import Observer, Recording, observe
 from motorcost.parameters import LogNormal, LogUniform, Normal, Uniform
 from motorcost.problem import Problem
+from motorcost.recovery import Recovery
 from motorcost.simulate import simulate
 from motorcost.solver import Policy, solve
+from motorcost.sweeps import sweep
 from motorcost.trials import Trials, concatenate
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ __all__ = [
     "PrecisionError",
     "Problem",
     "Recording",
+    "Recovery",
     "Trials",
     "Uniform",
     "baselines",
@@ -69,6 +72,7 @@ __all__ = [
     "simulate",
     "simulate_like",
     "solve",
+    "sweep",
     "tasks",
     "track_beliefs",
 ]

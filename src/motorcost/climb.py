@@ -36,6 +36,10 @@ class Climb:
 
     def tell(self, values: np.ndarray, gradients: np.ndarray) -> None:
         """What was found at `points`, which then are the next ones to ask for."""
+        with np.errstate(over="ignore", invalid="ignore"):  # far from any sense slopes are huge
+            self._tell(values, gradients)
+
+    def _tell(self, values: np.ndarray, gradients: np.ndarray) -> None:
         finite = np.isfinite(values) & np.isfinite(gradients).all(axis=1)
         values, gradients = np.where(finite, values, np.inf), np.nan_to_num(gradients)
         first = np.isinf(self.value)

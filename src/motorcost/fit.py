@@ -90,7 +90,7 @@ class Fit:
     def covariance(self) -> np.ndarray:
         """Of the estimates on their lines, from the observed information: infinite for what the
         data leave open, NaN if the search was interrupted."""
-        return covariance_of(self.model, self.information)
+        return covariance_of(self.model.supports, self.information)
 
     @property
     def line_errors(self) -> dict[str, float]:

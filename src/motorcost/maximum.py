@@ -1,7 +1,7 @@
 """Where searches begin, how a maximum is finished, and what its curvature says."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,6 +13,7 @@ from motorcost.errors import ConvergenceError
 from motorcost.likelihood import log_likelihood
 from motorcost.linalg import lanes_at_once
 from motorcost.model import Model, evaluate
+from motorcost.parameters import Support
 from motorcost.search import Evaluate
 from motorcost.trials import Trials
 
@@ -32,7 +33,7 @@ def evaluator(
     trials of each point otherwise than once. The answer for a point of NaN, which nobody asked
     for, means nothing.
     """
-    cores = _cores()
+    cores = cores_to_use()
     # Problems that are solved side by side wait for the slowest, so with many problems at each
     # point there is nothing to win by taking several points.
     few = max(1, lanes_at_once(model.states) // model.problems)
@@ -62,7 +63,7 @@ def evaluator(
     return together
 
 
-def _cores() -> int:
+def cores_to_use() -> int:
     """How many programs to run at once: one on an accelerator, which is full with one."""
     if jax.default_backend() != "cpu":
         return 1
@@ -155,25 +156,38 @@ def polished(
 def observed_information(
     model: Model, evaluate: Evaluate, point: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The gradient at a point, and minus the second derivatives, by differences of gradients:
-    central ones, or inwards from a bound."""
-    p, bounds = len(point), model.bounds
-    h = np.array([c.support.step for c in model.coordinates])
-    above = np.minimum(point + h, bounds[:, 1])
-    below = np.maximum(point - h, bounds[:, 0])
-    moved = [point + np.eye(p)[k] * (to[k] - point[k]) for k in range(p) for to in (above, below)]
-    _, gradients = evaluate(np.stack([point, *moved]))
-    differences = gradients[1::2] - gradients[2::2]
-    information = -differences / (above - below)[:, None]
-    return gradients[0], (information + information.T) / 2
+    """The gradient at a point, and minus the second derivatives, by differences of gradients."""
+    tried, apart = neighbours(model.supports, point[None])
+    _, gradients = evaluate(tried[0])
+    return gradients[0], information_of(gradients[None], apart)[0]
 
 
-def covariance_of(model: Model, information: np.ndarray) -> np.ndarray:
+def neighbours(supports: Sequence[Support], points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each of `points` (S, p) with those a small step above and below it in each coordinate, or
+    inwards from a bound: (S, 1 + 2p, p); and how far apart these are, (S, p)."""
+    bounds = np.array([support.bounds for support in supports])
+    h = np.array([support.step for support in supports])
+    above = np.minimum(points + h, bounds[:, 1])
+    below = np.maximum(points - h, bounds[:, 0])
+    tried = np.repeat(points[:, None], 1 + 2 * len(supports), axis=1)
+    for k in range(len(supports)):
+        tried[:, 1 + 2 * k, k], tried[:, 2 + 2 * k, k] = above[:, k], below[:, k]
+    return tried, above - below
+
+
+def information_of(gradients: np.ndarray, apart: np.ndarray) -> np.ndarray:
+    """Minus the second derivatives (S, p, p), from gradients at `neighbours`."""
+    differences = gradients[:, 1::2] - gradients[:, 2::2]
+    information = -differences / apart[:, :, None]
+    return (information + np.swapaxes(information, 1, 2)) / 2
+
+
+def covariance_of(supports: Sequence[Support], information: np.ndarray) -> np.ndarray:
     """The inverse of the information, infinite where there is none: along directions in which
     even the whole support is within a standard error, and for parameters that take part."""
     if not np.isfinite(information).all():
         return np.full_like(information, np.nan)
-    width = np.array([c.support.width for c in model.coordinates])
+    width = np.array([support.width for support in supports])
     roots, axes = np.linalg.eigh(information * np.outer(width, width))
     flat = roots < 1.0
     axes = axes * width[:, None]

@@ -79,9 +79,14 @@ class Model(eqx.Module):
         return self.at(point)(steps=int(self.trials.lengths[0]), **first)
 
     @property
+    def supports(self) -> list[Support]:
+        """Where each coordinate can lie."""
+        return [coordinate.support for coordinate in self.coordinates]
+
+    @property
     def bounds(self) -> np.ndarray:
         """Low and high of each coordinate on its line, shape (p, 2)."""
-        return np.array([coordinate.support.bounds for coordinate in self.coordinates])
+        return np.array([support.bounds for support in self.supports])
 
     def values(self, point: Any) -> dict[str, Any]:
         """Natural values by coordinate's name, within the supports whatever the rounding."""
@@ -114,10 +119,10 @@ class Model(eqx.Module):
                 value = support.from_line(point[np.array(own)])
                 level = 0 if support.per is None else levels[support.per]
                 found[name] = value[jnp.asarray(level).astype(int)]
-            seen = {name: found.pop(name) for name in list(found) if _of_recording(name)}
+            seen = {name: found.pop(name) for name in list(found) if of_recording(name)}
             problem = self.task(steps=steps, **fixed, **found, **conditions)
             if seen:
-                return problem, _recording(self.observer).with_noises(seen)(problem)
+                return problem, its_recording(self.observer).with_noises(seen)(problem)
             return problem, self.observer(problem)
 
         return make
@@ -212,7 +217,7 @@ def make_model(
     step = float(trials.times[1] - trials.times[0])
     if "dt" in takes and not np.isclose(fixed.setdefault("dt", step), step, rtol=1e-6):
         _wrong_step(step, fixed["dt"])
-    supports = _supports(task, free, observer, trials)
+    supports = supports_of(task, free, observer, trials)
     for name in (*supports, *fixed):
         if name == "steps":
             raise InputError("steps cannot be free or fixed: the trials' lengths tell it")
@@ -275,9 +280,14 @@ def takes_arguments(task: Task) -> list[str]:
     return list(inspect.signature(task).parameters)
 
 
-def _supports(
-    task: Task, free: Free, observer: Callable[[Problem], Observer], trials: Trials
+def supports_of(
+    task: Task,
+    free: Free,
+    observer: Callable[[Problem], Observer] | None,
+    trials: Trials | None = None,
 ) -> dict[str, Support]:
+    """Where each free parameter can lie, by name: as given, or the task's usual support. Recording
+    noise has a usual one only where `trials` tell the size of what was recorded."""
     if isinstance(free, str) or not isinstance(free, (Mapping, Sequence)):
         raise InputError(f"free must name parameters with their support, got {free!r}")
     if not free:
@@ -298,14 +308,14 @@ def _supports(
             )
         supports[name] = support
     if "recording_noise" in supports and any(
-        name != "recording_noise" and _of_recording(name) for name in supports
+        name != "recording_noise" and of_recording(name) for name in supports
     ):
         raise InputError("recording_noise stands for all channels: free it or theirs, not both")
     return supports
 
 
-def _usual_support(task: Task, name: str, trials: Trials) -> Support:
-    if _of_recording(name):
+def _usual_support(task: Task, name: str, trials: Trials | None) -> Support:
+    if of_recording(name) and trials is not None:
         one = name.removeprefix("recording_noise_")
         samples = np.asarray(trials.observed)
         if one in trials.channel_names:
@@ -358,11 +368,13 @@ def _level_of(by: str) -> str:
     return f"level of {by}"
 
 
-def _of_recording(name: str) -> bool:
+def of_recording(name: str) -> bool:
+    """Whether a parameter is the recording's noise, rather than the task's."""
     return name.startswith("recording_noise")
 
 
-def _recording(observer: Any) -> Recording:
+def its_recording(observer: Any) -> Recording:
+    """The observer, if its noise can be a parameter."""
     if not isinstance(observer, Recording):
         raise InputError("recording noise can be inferred of a mc.Recording only")
     return observer

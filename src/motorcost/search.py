@@ -109,6 +109,17 @@ def run_together(
     return results, stopped
 
 
+def to_minimise(value: Any, gradient: np.ndarray, scale: float) -> tuple[Any, np.ndarray]:
+    """What a search sees of log likelihoods and their gradients (..., p).
+
+    `scale` is the size of values that matter, the number of samples. Far from any sense a log
+    likelihood is -1e10 and falls by orders of magnitude with each step: this is minus its
+    inverse hyperbolic sine, which is straight near zero and a logarithm far away.
+    """
+    small = value / scale
+    return -np.arcsinh(small), -gradient / scale / np.hypot(1.0, small)[..., None]
+
+
 def search(
     ask: Ask,
     start: np.ndarray,
@@ -117,13 +128,8 @@ def search(
     scale: float,
     max_evaluations: int,
 ) -> Found:
-    """Climb from `start` to a maximum within `bounds` (p, 2).
-
-    `scale` is the size of values that matter, the number of samples. Far from any sense a log
-    likelihood is -1e10 and falls by orders of magnitude with each step: the search sees its
-    inverse hyperbolic sine, which is straight near zero and a logarithm far away. Where a value
-    is not finite it sees a wall.
-    """
+    """Climb from `start` to a maximum within `bounds` (p, 2). For `scale` see `to_minimise`; where
+    a value is not finite the search sees a wall."""
     best = Found(start, -np.inf, 0, False, "")
 
     def objective(point: np.ndarray) -> tuple[float, np.ndarray]:
@@ -138,8 +144,7 @@ def search(
         )
         if not ok:  # a wall, but one that a line search steps back from by a sensible amount
             return 1.0 - np.arcsinh(best.value / scale), np.zeros_like(point)
-        small = value / scale
-        return -np.arcsinh(small), -gradient / scale / np.hypot(1.0, small)
+        return to_minimise(value, gradient, scale)
 
     try:
         converged, message = _OPTIMISERS[method](objective, start, bounds, max_evaluations)

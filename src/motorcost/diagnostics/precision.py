@@ -42,7 +42,7 @@ class Precision:
 
     def line_errors(self, n_trials: int) -> dict[str, float]:
         """Standard errors on the (mostly logarithmic) line, with that many trials."""
-        cov = covariance_of(self.model, n_trials * self.information)
+        cov = covariance_of(self.model.supports, n_trials * self.information)
         return dict(zip(self.names, np.sqrt(np.diagonal(cov)).tolist(), strict=True))
 
     @property

@@ -121,10 +121,6 @@ def _parquet(path: Path) -> DataFrame:
 
     try:
         frame = pd.read_parquet(path, engine="pyarrow")
-    except ImportError:
-        raise InputError(
-            f"{path.name}: Parquet files need pyarrow: pip install 'motorcost[parquet]'"
-        ) from None
     except Exception as error:  # damaged files make Arrow raise nearly anything
         raise InputError(
             f"{path.name}: needs a Parquet file, got one that is damaged or something else "

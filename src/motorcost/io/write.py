@@ -16,12 +16,7 @@ def write_parquet(trials: Trials, where: Path | str) -> None:
     """Write a tidy Parquet file, whole or not at all."""
     frame = to_frame(trials)
     with written_whole(Path(where)) as draft:
-        try:
-            frame.to_parquet(draft, index=False, engine="pyarrow")
-        except ImportError:
-            raise InputError(
-                "Parquet files need pyarrow: pip install 'motorcost[parquet]'"
-            ) from None
+        frame.to_parquet(draft, index=False, engine="pyarrow")
 
 
 def write_npz(trials: Trials, where: Path | str) -> None:

@@ -1,0 +1,317 @@
+"""Sweeping: which cells are still to be run, and running them here or on Dask."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from motorcost import checks
+from motorcost.errors import InputError
+from motorcost.sweeps.calls import Caller, Outcome
+from motorcost.sweeps.cells import (
+    CALLS,
+    Batch,
+    Call,
+    Cells,
+    batch_maker,
+    check_apart,
+    cut,
+    read_cells,
+)
+from motorcost.sweeps.fingerprint import fingerprint, full_name
+from motorcost.sweeps.folder import Folder, read, refused_as
+from motorcost.sweeps.table import Gathered, to_frame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+# Cells in one call where the call takes many: enough to pay, few enough to be lost when killed.
+_TOGETHER = 32
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a sweep is: rows `done`, `failed` among them, and in `total`.
+
+    `seconds_left` is None until something was done in this run. `workers` is the number of Dask's
+    workers, 0 in this process; `dashboard` the address of the page where Dask shows its work.
+    """
+
+    done: int
+    failed: int
+    total: int
+    seconds_left: float | None = None
+    workers: int = 0
+    dashboard: str | None = None
+
+    def __str__(self) -> str:
+        words = [f"{self.done} of {self.total} done", f"{self.failed} failed"]
+        if left := self.total - self.done:
+            words.append(f"{left} left")
+            if self.seconds_left is not None:
+                words.append(f"about {_duration(self.seconds_left)}")
+        text = ", ".join(words)
+        if self.dashboard is not None:
+            plural = "" if self.workers == 1 else "s"
+            text += f"; {self.workers} worker{plural}, {self.dashboard}"
+        return text
+
+
+def sweep(
+    function: Callable[..., Any],
+    over: Any,
+    *,
+    repetitions: int = 1,
+    seed: int = 0,
+    call: Call = "each",
+    together: int | None = None,
+    apart: Sequence[str] = (),
+    folder: Path | str | None = None,
+    workers: int | None = None,
+    scheduler: Any = None,
+    retry_failed: bool = False,
+    progress: Callable[[Standing], Any] | None = None,
+) -> DataFrame:
+    """A function's results over many cells, as a table with a row for each run.
+
+    - `over`: a mapping from names to values (all combinations of them, the first name slowest),
+      or a table of cells: a pandas `DataFrame`, or a list of mappings with the same names.
+    - `repetitions`: how often each cell is run, each time with another random key. Keys depend
+      on `seed`, the cell's values and the repetition, and on nothing else.
+    - `call`: "each": `function(key=key, effort=1e-5, ...)` returns a mapping from names to
+      numbers or strings. "vmap": the same, but for JAX, which runs many cells at once: what the
+      function returns are JAX's scalars. "arrays": `function(keys=keys, effort=array, ...)` gets
+      many cells and returns an array for each name, in which `failed` may be strings that say
+      why a cell failed, "" where it did not.
+    - `together`: cells in one call and in one file on disk; 1 for "each", otherwise 32.
+    - `apart`: names whose value must be the same in one call, and is passed as it is: numbers
+      that shapes depend on. Strings are always kept apart.
+    - `folder`: where results are kept as they come. The same call goes on from there after an
+      interruption, and when all is done reads the table. Left out: nothing is written.
+    - `workers`: that many processes on this machine. Left out: this process.
+    - `scheduler`: a Dask scheduler instead: its address, a `distributed.Client`, or a cluster.
+    - `retry_failed`: run those again that failed (and what was run together with them).
+    - `progress`: called with a `Standing` at the start and whenever it changes; `print` will do.
+
+    The table has the swept names, `repetition` (from 0), what the function returned, and `failed`:
+    the error that a cell ended in, with missing results, or "". What is a mistake in the program
+    (`TypeError`, `NameError`, too little memory and the like) is raised instead.
+    """
+    cells, apart, together = _checked(
+        function, over, repetitions, seed, call, together, apart, workers, scheduler
+    )
+    chunks = cut(cells, apart, together)
+    gathered = Gathered(cells, chunks)
+    store = None
+    if folder is not None:
+        about = _about(function, cells, seed, call, together, apart)
+        store = Folder(Path(folder), about)
+        store.check()
+        if store.finished():
+            _load(store, gathered)
+            if not gathered.missing(retry_failed):
+                _Report(progress, gathered, cells.total).tell()
+                return to_frame(gathered.table())
+    with store.held() if store else nullcontext():
+        if store:
+            _load(store, gathered)
+        pending = gathered.missing(retry_failed)
+        gathered.forget(pending)
+        report = _Report(progress, gathered, cells.total)
+        make = batch_maker(cells, apart, seed, together)
+
+        def keep(number: int, outcome: Outcome) -> None:
+            if store:
+                part = gathered.part(number, outcome)
+                with _kept(store, gathered):
+                    store.write_part(number, part)
+            gathered.add(number, outcome)
+            report.tell()
+
+        work = _Work(function, call, pending, lambda number: make(chunks[number]), keep)
+        if not pending or (workers is None and scheduler is None):
+            _run_here(work, report)
+        else:
+            _run_on_dask(work, report, workers, scheduler)
+        table = gathered.table()
+        if store:
+            with _kept(store, gathered):
+                store.finish(table)
+    return to_frame(table)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The chunks to be run, by number, how each is made, and what to do with what it gives."""
+
+    function: Callable[..., Any]
+    call: Call
+    pending: Sequence[int]
+    batch: Callable[[int], Batch]
+    keep: Callable[[int, Outcome], None]
+
+
+def _run_here(work: _Work, report: _Report) -> None:
+    report.tell()
+    caller = Caller(work.function, work.call)
+    with _noticing_interrupts() as check:
+        for number in work.pending:
+            work.keep(number, caller(work.batch(number), check))
+
+
+@contextmanager
+def _noticing_interrupts() -> Iterator[Callable[[], None]]:
+    """A function that raises `KeyboardInterrupt` if there was one, whatever became of it.
+
+    `mc.fit` ends early at a Ctrl-C, and returns what it has: that is no result of a cell.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield lambda: None  # interrupts go elsewhere
+        return
+    noticed = False
+
+    def notice(number: int, frame: Any) -> Any:
+        nonlocal noticed
+        noticed = True
+        return usual(number, frame)
+
+    def check() -> None:
+        if noticed:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, notice)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+def _run_on_dask(work: _Work, report: _Report, workers: int | None, scheduler: Any) -> None:
+    from motorcost.sweeps import cluster  # slow to import
+
+    sent = cluster.pickled(work.function)
+    with cluster.connected(workers, scheduler) as client:
+        report.dashboard = client.dashboard_link
+        cluster.run_on(client, sent, work.call, work.pending, work.batch, work.keep, report.looked)
+
+
+class _Report:
+    """Tells the user how far the sweep is."""
+
+    def __init__(
+        self, progress: Callable[[Standing], Any] | None, gathered: Gathered, total: int
+    ) -> None:
+        self._progress, self._gathered, self._total = progress, gathered, total
+        self._before, self._began = gathered.done, time.monotonic()
+        self._workers: int | None = None
+        self.dashboard: str | None = None
+
+    def tell(self) -> None:
+        """Tell it now."""
+        if self._progress is None:
+            return
+        done = self._gathered.done
+        now, left = done - self._before, self._total - done
+        seconds = (time.monotonic() - self._began) / now * left if now else None
+        standing = Standing(
+            done, self._gathered.failed, self._total, seconds, self._workers or 0, self.dashboard
+        )
+        self._progress(standing)
+
+    def looked(self, workers: int) -> None:
+        """Take the number of workers, and tell if it is news."""
+        if workers != self._workers:
+            self._workers = workers
+            self.tell()
+
+
+@contextmanager
+def _kept(store: Folder, gathered: Gathered) -> Iterator[None]:
+    """Say what is safe when the disk is full or gone."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"cannot write into {store.path} ({error}): {gathered.done} rows are kept, and the "
+            "same call goes on from there"
+        ) from error
+
+
+def _load(store: Folder, gathered: Gathered) -> None:
+    """Take what is on disk. Parts are newer than the table, where there are both."""
+    if (path := store.table()) is not None:
+        table = read(path)
+        with refused_as(path):
+            gathered.add_table(table)
+    for number, path in store.parts():
+        part = read(path)
+        with refused_as(path):
+            gathered.add_part(number, part)
+
+
+def _checked(
+    function: Any,
+    over: Any,
+    repetitions: Any,
+    seed: Any,
+    call: Any,
+    together: Any,
+    apart: Any,
+    workers: Any,
+    scheduler: Any,
+) -> tuple[Cells, tuple[str, ...], int]:
+    if not callable(function):
+        raise InputError(f"function must be a function, got {function!r}")
+    checks.one_of("call", call, CALLS)
+    if checks.whole("seed", seed, 0, "of the random keys") >= 2**32:
+        raise InputError(f"seed (of the random keys) must be below 2**32, got {seed}")
+    if workers is not None:
+        checks.whole("workers", workers, 1, "processes on this machine")
+        if scheduler is not None:
+            raise InputError("give workers (on this machine) or a scheduler, not both")
+    if together is None:
+        together = 1 if call == "each" else _TOGETHER
+    checks.whole("together", together, 1, "cells in one call")
+    cells = read_cells(over, checks.whole("repetitions", repetitions, 1, "runs of each cell"))
+    return cells, check_apart(apart, cells, call), int(together)
+
+
+def _about(
+    function: Callable[..., Any],
+    cells: Cells,
+    seed: int,
+    call: Call,
+    together: int,
+    apart: Sequence[str],
+) -> Mapping[str, Any]:
+    """Everything that results depend on, to be compared when a sweep goes on."""
+    return {
+        "motorcost": version("motorcost"),
+        "jax": jax.__version__,
+        "precision": 64 if jax.config.jax_enable_x64 else 32,  # type: ignore[attr-defined]
+        "function": full_name(function),
+        "fingerprint": fingerprint(function),
+        "cells": cells.checksum(),
+        "repetitions": cells.repetitions,
+        "seed": int(seed),
+        "call": call,
+        "together": together,
+        "apart": list(apart),
+    }
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
