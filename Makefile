@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_ENABLE_X64 := 1
 
-.PHONY: demo test test-slow lint format bench figures clean
+.PHONY: demo test test-slow lint format bench figures results clean
 
 demo: .venv/.base
 	$(BIN)/motorcost demo -o demo
@@ -29,6 +29,9 @@ bench: .venv/.dev
 
 figures: .venv/.dev
 	$(BIN)/python docs/make_figures.py
+
+results: .venv/.base
+	$(BIN)/motorcost reproduce all --scale laptop -o reproduced --page docs/results.md $(ARGS)
 
 clean:
 	rm -rf .venv demo

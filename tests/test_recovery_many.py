@@ -35,6 +35,7 @@ def test_each_row_is_what_fit_finds(recovery, rows):
     keys = jax.vmap(lambda key: jax.random.split(key, 3))(KEYS)[:, 0]
     samples = np.asarray(_simulated(recovery, (), 15, keys, given))
     assert list(rows["failed"]) == ["", ""]
+    assert rows["converged"].all()
     for i, effort in enumerate(EFFORT["effort"]):
         problem = mc.tasks.reaching(effort=effort, **FIXED)
         trials = mc.Trials.recorded(samples[i], dt=0.01, channels=problem.state_names)
@@ -108,3 +109,5 @@ def test_bad_arguments_are_told():
         recovery(keys=KEYS, velocity=np.ones(2))
     with pytest.raises(mc.InputError, match="unknown parameter 'mass'"):
         recovery(keys=KEYS, effort=np.ones(2), mass=np.ones(2))
+    with pytest.raises(mc.InputError, match=r"the true effort must lie in LogUniform\(.*got 1$"):
+        recovery(keys=KEYS, effort=np.array([1e-5, 1.0]))

@@ -153,64 +153,68 @@ class _Fitting:
         self.supports = list(recovery.supports.values())
         self.bounds = np.array([support.bounds for support in self.supports])
         self.scale = float(samples[0].size)
+        self.truth = _on_lines(recovery, given, len(samples))
         telling, states = _probe(recovery, plain, given)
         self.telling = int(telling)
         most = max(1, _MOST_SAMPLES // samples[0].size)
-        self.size = min(lanes_at_once(int(states)), most)
+        searches = len(samples) * recovery.n_starts
+        self.size = min(lanes_at_once(int(states)), most, searches)
 
     def rows(self, start_keys: Any, measure_keys: Any) -> dict[str, np.ndarray]:
         """Each data set's row, by column."""
-        recovery = self.recovery
-        cells, p, n = len(self.samples), len(self.supports), recovery.n_starts
+        recovery, each = self.recovery, np.arange(len(self.samples))
         starts, possible = self.begin(start_keys)
-        searching = np.repeat(np.flatnonzero(possible), n)
+        points, values, converged = self.search(starts, possible)
+        best = np.argmax(np.nan_to_num(values, nan=-np.inf), axis=1)
+        point, value = points[each, best], values[each, best]
+        errors = self.errors(point)
+        rows: dict[str, np.ndarray] = {}
+        for k, (name, support) in enumerate(recovery.supports.items()):
+            rows[f"{name}_found"] = np.asarray(support.from_line(point[:, k]))
+            rows[f"{name}_se"] = errors[:, k]
+        at_bounds = np.abs(self.bounds - point[:, :, None]).min(axis=2) < 1e-6
+        rows |= {
+            "log_likelihood": value,
+            "log_likelihood_true": self.evaluate(each, self.truth)[0],
+            "starts_agreed": (value[:, None] - values < AGREEMENT).sum(axis=1),
+            "converged": converged[each, best],
+            "at_bounds": at_bounds.any(axis=1),
+        }
+        if recovery.measure is not None:
+            safe = jnp.asarray(np.where(np.isfinite(point), point, self.truth))
+            more = _measured(recovery, self.plain, measure_keys, self.given, safe)
+            rows |= {name: np.where(possible, it, np.nan) for name, it in more.items()}
+        simulated = np.asarray(jnp.isfinite(self.samples).all(axis=(1, 2, 3)))
+        why = np.where(simulated, "no start has a finite likelihood", "no policy at the truth")
+        return rows | {"failed": np.where(possible, "", why)}
+
+    def search(
+        self, starts: np.ndarray, possible: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where each search came to (cells, starts, p), the log likelihood there, and whether it
+        settled; NaN where there is nothing to search."""
+        searching = np.repeat(np.flatnonzero(possible), starts.shape[1])
 
         def evaluate(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             return to_minimise(*self.evaluate(searching, points), self.scale)
 
-        state = climb(evaluate, starts[possible].reshape(-1, p), self.bounds, _TOLERANCE, _ROUNDS)
-        values = np.full((cells, n), np.nan)
-        values[possible] = self.scale * np.sinh(-state.value.reshape(-1, n))
-        first = np.where(possible, np.argmax(np.nan_to_num(values, nan=-np.inf), axis=1), 0)
-        found = np.full((cells, n, p), np.nan)
-        found[possible] = state.best.reshape(-1, n, p)
-        best = found[np.arange(cells), first]
-        best_value = values[np.arange(cells), first]
+        begun = starts[possible].reshape(-1, starts.shape[2])
+        state = climb(evaluate, begun, self.bounds, _TOLERANCE, _ROUNDS)
+        points, values = np.full(starts.shape, np.nan), np.full(starts.shape[:2], np.nan)
+        converged = np.zeros(starts.shape[:2], bool)
+        points[possible] = state.best.reshape(-1, *starts.shape[1:])
+        values[possible] = self.scale * np.sinh(-state.value.reshape(-1, starts.shape[1]))
+        converged[possible] = state.converged.reshape(-1, starts.shape[1])
+        return points, values, converged
 
-        each = np.arange(cells)
-        tried, apart = neighbours(self.supports, best)
-        flat = (np.repeat(each, tried.shape[1]), tried.reshape(-1, p))
-        information = information_of(self.evaluate(*flat)[1].reshape(tried.shape), apart)
-        errors = np.stack(
-            [np.sqrt(np.diagonal(covariance_of(self.supports, one))) for one in information]
-        )
-        truth = np.stack(
-            [
-                np.broadcast_to(np.asarray(s.to_line(self.given[name])), cells)
-                for name, s in recovery.supports.items()
-            ],
-            axis=1,
-        )
-        at_truth = self.evaluate(each, np.clip(truth, *self.bounds.T))[0]
-        agreed = (best_value[:, None] - values < AGREEMENT).sum(axis=1)
-        at_bounds = (np.abs(self.bounds - best[:, :, None]).min(axis=2) < 1e-6).any(axis=1)
-        rows: dict[str, np.ndarray] = {}
-        for k, (name, support) in enumerate(recovery.supports.items()):
-            rows[f"{name}_found"] = np.asarray(support.from_line(best[:, k]))
-            rows[f"{name}_se"] = errors[:, k]
-        rows |= {
-            "log_likelihood": best_value,
-            "log_likelihood_true": at_truth,
-            "starts_agreed": agreed,
-            "at_bounds": at_bounds,
-        }
-        if recovery.measure is not None:
-            safe = np.where(np.isfinite(best), best, truth)
-            more = _measured(recovery, self.plain, measure_keys, self.given, jnp.asarray(safe))
-            rows |= {name: np.where(possible, value, np.nan) for name, value in more.items()}
-        simulated = np.asarray(jnp.isfinite(self.samples).all(axis=(1, 2, 3)))
-        why = np.where(simulated, "no start has a finite likelihood", "no policy at the truth")
-        return rows | {"failed": np.where(possible, "", why)}
+    def errors(self, points: np.ndarray) -> np.ndarray:
+        """Standard errors on the line (cells, p), by the observed information at `points`."""
+        tried, apart = neighbours(self.supports, points)
+        which = np.repeat(np.arange(len(points)), tried.shape[1])
+        _, slopes = self.evaluate(which, tried.reshape(-1, points.shape[1]))
+        information = information_of(slopes.reshape(tried.shape), apart)
+        covariances = [covariance_of(self.supports, one) for one in information]
+        return np.stack([np.sqrt(np.diagonal(cov)) for cov in covariances])
 
     def begin(self, keys: Any) -> tuple[np.ndarray, np.ndarray]:
         """The best points of those drawn for each data set, (cells, starts, p); and for which
@@ -259,6 +263,17 @@ class _Fitting:
             for rows, (value, slope) in zip(parts, pool.map(part, parts), strict=True):
                 values[rows], slopes[rows] = value[: len(rows)], slope[: len(rows)]
         return values, slopes
+
+
+def _on_lines(recovery: Recovery, given: Mapping[str, Array], cells: int) -> np.ndarray:
+    """The true values of what is free, on their lines (cells, p); they must be possible."""
+    columns = []
+    for name, support in recovery.supports.items():
+        values = np.broadcast_to(np.asarray(given[name], float), cells)
+        for value in values[(values < support.low) | (values > support.high)]:
+            raise InputError(f"the true {name} must lie in {support}, got {value:g}")
+        columns.append(np.asarray(support.to_line(values)))
+    return np.stack(columns, axis=1)
 
 
 @lean_jit

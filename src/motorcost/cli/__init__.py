@@ -1,6 +1,6 @@
 """The command line."""
 
-from motorcost.cli import fitting, simulate
+from motorcost.cli import fitting, reproduce, simulate
 from motorcost.cli.app import app, main
 
-__all__ = ["app", "fitting", "main", "simulate"]
+__all__ = ["app", "fitting", "main", "reproduce", "simulate"]

@@ -1,6 +1,7 @@
 """Progress on the terminal: what is being done, how far it is, and how long it will take."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -14,21 +15,27 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+# Where there is no terminal, long work says how it stands once in so many seconds.
+_EVERY = 30.0
+
 
 @contextmanager
-def showing_progress(quiet: bool) -> Iterator[Callable[[str, int, int | None], None]]:
-    """A function to report progress to: a bar on a terminal, a line for each kind of work
-    elsewhere, nothing if `quiet`."""
+def showing_progress(quiet: bool) -> Iterator[Callable[..., None]]:
+    """A function to report progress to: what is being done, how far, of how much, and more words
+    if there are any. A bar on a terminal; elsewhere a line for each kind of work, and now and
+    then one with the words; nothing if `quiet`."""
     if quiet:
         yield lambda *_: None
         return
     if not sys.stderr.isatty():
-        said: set[str] = set()
+        said: dict[str, float] = {}
 
-        def say(what: str, done: int, total: int | None) -> None:
-            if what not in said:
-                said.add(what)
-                print(f"{what} ...", file=sys.stderr, flush=True)
+        def say(what: str, done: int, total: int | None, more: str = "") -> None:
+            now = time.monotonic()
+            if what not in said or (more and now - said[what] >= _EVERY):
+                line = f"{what}: {more}" if more else f"{what} ..."
+                print(line, file=sys.stderr, flush=True)
+                said[what] = now
 
         yield say
         return
@@ -44,11 +51,12 @@ def showing_progress(quiet: bool) -> Iterator[Callable[[str, int, int | None], N
         bar = bars.add_task("", total=None)
         doing = ""
 
-        def show(what: str, done: int, total: int | None) -> None:
+        def show(what: str, done: int, total: int | None, more: str = "") -> None:
             nonlocal doing
             if what != doing:
                 bars.reset(bar, description=what, total=total)
                 doing = what
-            bars.update(bar, completed=done, total=total)
+            words = f"{what}: {more}" if more else what
+            bars.update(bar, completed=done, total=total, description=words)
 
         yield show

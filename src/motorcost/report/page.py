@@ -39,6 +39,19 @@ class Picture:
 
 
 @dataclass(frozen=True)
+class ImageFile:
+    """A PNG file, with the words that a person who cannot see it needs."""
+
+    path: Path
+    alt: str
+
+    @property
+    def data(self) -> str:
+        """The file as text."""
+        return base64.b64encode(self.path.read_bytes()).decode("ascii")
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows of text under a heading each; the first column names the row."""
 
@@ -59,7 +72,7 @@ class Section:
 
     title: str
     text: str
-    content: Sequence[Table | Picture | Points] = ()
+    content: Sequence[Table | Picture | ImageFile | Points] = ()
 
 
 def write_report(path: Path, title: str, lead: str, sections: Sequence[Section]) -> None:

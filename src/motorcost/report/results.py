@@ -80,7 +80,7 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
         "device": device_name(),
         "data": {"files": [file.name for file in study.files], "checksum": analysis.checksum},
     }
-    return _plain(result)
+    return plain(result)
 
 
 def device_name() -> str:
@@ -108,12 +108,12 @@ def _of_channel(channel: Channel) -> dict[str, Any]:
     return {name: value for name, value in vars(channel).items() if name != "name"}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """As JSON can hold it."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
+        return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (int, np.integer)):

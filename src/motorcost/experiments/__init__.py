@@ -1,0 +1,42 @@
+"""The paper's experiments, one file each, in the paper's order."""
+
+from importlib import import_module
+
+from motorcost import checks
+from motorcost.experiments.declare import SCALES, Experiment, Number, Scale, Sweep
+
+__all__ = ["NAMES", "SCALES", "Experiment", "Number", "Scale", "Sweep", "find", "named"]
+
+NAMES = (
+    "fig2a",
+    "fig2b",
+    "fig2c",
+    "fig2d",
+    "fig2ef",
+    "fig2g",
+    "baselines",
+    "kl",
+    "partial",
+    "moment_matching",
+    "fig3",
+    "fig4",
+    "fig5",
+    "bug",
+)
+
+
+def find(name: str) -> Experiment:
+    """The experiment of that name."""
+    checks.one_of("experiment", name, NAMES)
+    return import_module(f"motorcost.experiments.{name}").EXPERIMENT
+
+
+def named(wanted: str) -> list[Experiment]:
+    """The experiments that a word stands for: a name, `fig2` for its panels, `all`."""
+    if wanted == "all":
+        return [find(name) for name in NAMES]
+    panels = [name for name in NAMES if name[:-1] == wanted or name[:-2] == wanted]
+    if wanted not in NAMES and panels:
+        return [find(name) for name in panels]
+    checks.one_of("experiment", wanted, (*NAMES, "fig2", "all"))
+    return [find(wanted)]

@@ -1,0 +1,74 @@
+"""What the experiments with reaches share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from motorcost.maximum import evaluator
+from motorcost.model import Model, make_model
+from motorcost.observer import Observer, Recording, observe
+from motorcost.problem import Problem
+from motorcost.simulate import simulate
+from motorcost.solver import solve
+from motorcost.tasks import reaching
+from motorcost.trials import Trials
+
+TRUTH: dict[str, Any] = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
+# Where true costs are varied.
+RANGES = {"effort": (1e-6, 1e-4), "velocity": (0.04, 1.0), "force": (0.004, 0.1)}
+LABELS = {"effort": "effort r", "velocity": "velocity v", "force": "force f"}
+STATES = ("position", "velocity", "force")
+# The camera of the partially observed experiments; the paper does not tell its noise.
+CAMERA = Recording(["position"], noise=1e-3)
+
+
+def axis(name: str, n: int) -> list[float]:
+    """`n` values of a cost over its range. Rounded, so that the middle is the truth itself."""
+    return [float(f"{value:.12g}") for value in np.geomspace(*RANGES[name], n)]
+
+
+def reaches(
+    n_trials: int, data_seed: int, observer: Callable[[Problem], Observer] | None = None
+) -> Trials:
+    """Trials at the true costs."""
+    problem = reaching(**TRUTH)
+    return simulate(
+        problem,
+        solve(problem),
+        n_trials=n_trials,
+        key=jax.random.key(data_seed),
+        observer=observe(problem) if observer is None else observer(problem),
+    )
+
+
+@dataclass(frozen=True)
+class LogLikelihood:
+    """The log likelihood of one set of reaches at any costs: a function to sweep."""
+
+    n_trials: int
+    observer: Recording | None = None
+    data_seed: int = 0
+
+    def __call__(self, *, keys: Any, **columns: Any) -> dict[str, np.ndarray]:
+        """At the costs in the columns."""
+        model = _model(self)
+        points = np.stack([np.log(columns[name]) for name in TRUTH], axis=1)
+        values, _ = evaluator(model, len(points), False, False)(points)
+        return {"log_likelihood": values}
+
+
+@lru_cache(maxsize=4)
+def _model(of: LogLikelihood) -> Model:
+    trials = reaches(of.n_trials, of.data_seed, of.observer)
+    return make_model(reaching, trials, list(TRUTH), observer=of.observer)
+
+
+def moved(errors: Any) -> dict[str, Any]:
+    """The true costs, off by these errors of their log10."""
+    factors = 10.0 ** jnp.asarray(errors)
+    return {name: value * factors[k] for k, (name, value) in enumerate(TRUTH.items())}
