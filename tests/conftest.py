@@ -2,7 +2,9 @@ import os
 
 # Compiling is most of what the tests do, and most of that is making fast code that runs once.
 os.environ.setdefault(
-    "XLA_FLAGS", "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false"
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false",
 )
 # The command keeps programs in the user's cache folder, where tests have no business.
 os.environ["MOTORCOST_CACHE"] = "off"

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -60,6 +61,12 @@ def for_problems(max_examples=20, **options):
         return run
 
     return decorate
+
+
+def in_time(names, *slow):
+    """Cases of a test, of which some that compile long are left to `make test-slow`."""
+    marked = [pytest.param(name, marks=pytest.mark.slow) for name in slow]
+    return [name for name in names if name not in slow] + marked
 
 
 def all_tasks():

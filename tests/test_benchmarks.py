@@ -51,6 +51,7 @@ def test_straight_solution_is_ours(straight, cases):
         close(getattr(theirs, name), getattr(ours, name))
 
 
+@pytest.mark.slow
 def test_straight_solution_is_ours_with_every_noise(straight):
     problem = mc.tasks.random_problem(jax.random.key(3))()
     n, k = problem.A.shape[-1], problem.H.shape[1]
@@ -75,6 +76,7 @@ def test_straight_likelihood_is_ours(cases, delay):
     assert_allclose(jax.jit(case.straight)(*given), case.ours(*given), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_straight_gradient_is_ours(cases):
     case = cases.Reaching(steps=12)
     given = cases.point() + 0.1, cases.recorded(case, 5)

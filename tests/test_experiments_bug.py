@@ -163,13 +163,14 @@ def test_prediction_is_compared_with_the_wrong_agents_movements():
 
 
 def test_panel_a_is_always_among_the_cells():
-    assert bug.cells({"grid": 3}) == fig2ef.cells({"grid": 3})
-    assert TRUTH in bug.cells({"grid": 3})
-    assert bug.cells({"grid": 2}) == [TRUTH, *fig2ef.cells({"grid": 2})]
+    for at in ({"grid": 3, "every": 1}, {"grid": 3, "every": 4}, {"grid": 2, "every": 3}):
+        some = fig2ef.cells(at)[:: at["every"]]
+        assert bug.cells(at) == [TRUTH, *[cell for cell in some if cell != TRUTH]]
+        assert len(bug.cells(at)) == len({tuple(cell.values()) for cell in bug.cells(at)})
 
 
 def made_up(factor, se):
-    table = pd.DataFrame(bug.cells({"grid": 2}))
+    table = pd.DataFrame(bug.cells({"grid": 2, "every": 1}))
     for name in TRUTH:
         table[f"{name}_found"] = factor * table[name]
         table[f"{name}_se"] = se
@@ -213,6 +214,6 @@ def test_sweeps_share_the_right_agents():
     assert shared == theirs
     assert shared.name == bug.RIGHT
     assert wrong.function.policy is bug.wrong_policy
-    assert wrong.over == theirs.over
+    assert wrong.over == bug.cells(at)
     assert full.over == {"agent": ["wrong", "right"]}
     assert full.repetitions == at["checked"]

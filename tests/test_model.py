@@ -369,6 +369,7 @@ def test_no_trials_and_values_outside(reaches):
         model.point({"effort": 1.0, "force": 0.02})
 
 
+@pytest.mark.slow
 def test_each_point_may_have_samples_of_its_own():
     problem = mc.tasks.reaching(steps=12)
     policy = mc.solve(problem)

@@ -4,7 +4,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from strategies import SHAPES, all_tasks, for_problems, make_problem
+from strategies import SHAPES, all_tasks, for_problems, in_time, make_problem
 
 # A false belief about each part of the model that an agent can be wrong about.
 FALSE_BELIEFS = {
@@ -29,7 +29,7 @@ def test_moments_and_forward_pass_agree_on_the_cost(problem, rng):
     assert_allclose(mc.expected_cost(problem, policy), policy.expected_cost, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", all_tasks())
+@pytest.mark.parametrize("name", in_time(all_tasks(), "saccade", "tracking"))
 def test_expected_cost_is_the_simulated_one_for_every_task(name):
     problem = all_tasks()[name]
     policy = mc.solve(problem)

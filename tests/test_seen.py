@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import motorcost as mc
 from motorcost import seen
-from strategies import all_tasks, for_problems
+from strategies import all_tasks, for_problems, in_time
 
 
 def in_general(problem):
@@ -40,7 +40,7 @@ def test_it_is_the_general_filter(problem, rng):
     assert_allclose(quick, general, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", all_tasks())
+@pytest.mark.parametrize("name", in_time(all_tasks(), "saccade", "tracking"))
 def test_tasks_agree(name):
     problem = all_tasks()[name]
     quick, general = both(problem, simulated(problem))

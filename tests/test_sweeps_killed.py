@@ -57,6 +57,8 @@ def started(script, **environment):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A shell lets its background jobs ignore Ctrl-C, and what they start inherits that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from motorcost.errors import InputError
-from motorcost.io.files import check_folder, written_whole
 
 if TYPE_CHECKING:
     from pyarrow import Table
@@ -87,6 +86,8 @@ class Folder:
         """Hold the folder, which is made if need be, against every other sweep."""
         from filelock import FileLock, Timeout
 
+        from motorcost.io.files import check_folder, written_whole
+
         check_folder(self.path)
         try:
             self.path.mkdir(exist_ok=True)
@@ -158,6 +159,8 @@ class Folder:
 def write(path: Path, table: Table) -> None:
     """Write a table to a Parquet file, whole or not at all."""
     from pyarrow import parquet
+
+    from motorcost.io.files import written_whole
 
     with written_whole(path) as draft:
         parquet.write_table(table, draft)
