@@ -8,7 +8,7 @@ import scipy.io
 from numpy.testing import assert_allclose, assert_array_equal
 
 import motorcost as mc
-from motorcost.experiments import fig3
+from motorcost.experiments import fig3, recorded_reaches
 from motorcost.sweeps.fingerprint import fingerprint
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "pointing"
@@ -35,8 +35,8 @@ def write_pointing(folder, positions):
     for trial, x in enumerate(positions):
         angle = np.pi * (0.1 + 0.2 * (trial % 5))
         way = np.array([np.cos(angle), -np.sin(angle)])
-        goal = home + RANGE / fig3.PIXEL * way
-        out = home + x[::3, None] / fig3.PIXEL * way
+        goal = home + RANGE / recorded_reaches.PIXEL * way
+        out = home + x[::3, None] / recorded_reaches.PIXEL * way
         for course, target in ((out, goal), (out[::-1], home)):
             for point in course:
                 numbers = [*point, clock, *target]

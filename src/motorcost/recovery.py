@@ -68,7 +68,7 @@ class Recovery:
 
     For each data set: `effort_found`, and `effort_se`, its standard error on the line that was
     searched (mostly the natural logarithm); `log_likelihood`, there and at the truth
-    (`log_likelihood_true`), `starts_agreed`, `at_bounds`.
+    (`log_likelihood_true`), `starts_agreed`, `converged`, `at_bounds`.
 
     All data sets of a call are fitted side by side, by searches that take their steps together.
     """

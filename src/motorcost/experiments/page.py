@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
+
+from PIL import Image
 
 from motorcost.experiments import find
 from motorcost.experiments.declare import Number
@@ -13,6 +14,7 @@ from motorcost.experiments.run import Outcome, outcomes
 from motorcost.io import check_folder, written_whole
 from motorcost.report.page import ImageFile, Points, Section, Table, write_report
 
+_COLOURS = 128
 HEADER = ("", "ours", "the paper's", "ratio")
 LEAD = (
     "Every figure and number of Schultheis, Straub & Rothkopf (NeurIPS 2021), made anew by "
@@ -39,8 +41,9 @@ def publish(folder: Path, page: Path) -> None:
     figures.mkdir(parents=True, exist_ok=True)
     shown = [file for outcome in outcomes(folder) for file in outcome.pictures]
     for file in shown:
-        with written_whole(figures / file) as draft:
-            shutil.copyfile(folder / "figures" / file, draft)
+        with written_whole(figures / file) as draft, Image.open(folder / "figures" / file) as image:
+            # A palette is enough for a drawing, and half the size in a repository.
+            image.convert("RGB").quantize(_COLOURS).save(draft, "PNG", optimize=True)
     for old in figures.glob("*.png"):
         if old.name not in shown:
             old.unlink()
@@ -103,8 +106,10 @@ def _row(number: Number) -> tuple[str, str, str, str]:
 
 def _notes(numbers: Sequence[Number]) -> list[str]:
     """Sentences on numbers that differ from the paper's, or that the paper has not; each once."""
-    differ = [n.note for n in numbers if n.note and (n.paper is None or not agrees(n))]
-    return list(dict.fromkeys(differ))
+    differ = [n for n in numbers if n.note and (n.paper is None or not agrees(n))]
+    # What is no sentence of its own says something about its number.
+    notes = [n.note if n.note[0].isupper() else f"{n.name}: {n.note}" for n in differ]
+    return list(dict.fromkeys(notes))
 
 
 def agrees(number: Number) -> bool:
