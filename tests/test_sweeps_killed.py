@@ -14,9 +14,10 @@ import pytest
 
 from motorcost.sweeps import sweep
 
-# What users write: a script without a guard. It notes every call in a file.
+# What users write: a script without a guard. It notes every call in a file. A shell lets its
+# background jobs ignore Ctrl-C, and what they start inherits that: not so here.
 SCRIPT = """
-import os, sys, time
+import os, signal, sys, time
 import jax
 from motorcost.sweeps import sweep
 
@@ -31,6 +32,7 @@ def slow(key, a, b):
 GRID = {"a": range(40), "b": ["left", "right"]}
 
 if len(sys.argv) > 1 and sys.argv[1] == "run":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     workers = int(os.environ.get("WORKERS", "0")) or None
     table = sweep(
         slow, GRID, seed=5, folder="results", workers=workers,
@@ -57,8 +59,6 @@ def started(script, **environment):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # A shell lets its background jobs ignore Ctrl-C, and what they start inherits that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
