@@ -11,9 +11,8 @@ from motorcost.experiments import fig2ef
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.drawing import distributions
 from motorcost.experiments.measures import log_errors, rmse
-from motorcost.experiments.reaches import LABELS, TRUTH
+from motorcost.experiments.reaches import LABELS, TRUTH, recovering
 from motorcost.problem import Problem
-from motorcost.recovery import Recovery
 from motorcost.report.page import Picture
 from motorcost.tasks import reaching
 
@@ -42,9 +41,7 @@ def sweeps(at: Settings) -> list[Sweep]:
     """The fits of Figure 2 E, and the same by either baseline."""
     plans = list(fig2ef.sweeps(at))
     for name, fitted in (("plain-lqg", plain_lqg), ("average-lqg", average_lqg)):
-        recovery = Recovery(
-            reaching, list(TRUTH), n_trials=at["trials"], n_starts=at["starts"], fitted=fitted
-        )
+        recovery = recovering(at, fitted=fitted)
         cells = fig2ef.cells(at)[:: at["every"]]
         plans.append(Sweep(name, recovery, cells, at["repetitions"], together=at["together"]))
     return plans

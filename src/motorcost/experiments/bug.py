@@ -25,12 +25,11 @@ from motorcost.experiments.measures import (
     rmse,
     symmetrised_kl,
 )
-from motorcost.experiments.reaches import LABELS, TRUTH
+from motorcost.experiments.reaches import LABELS, TRUTH, recovering
 from motorcost.fit import fit
 from motorcost.moments import expected_cost
 from motorcost.plots.style import BLUE, GREY, ORANGE, clean
 from motorcost.problem import Problem
-from motorcost.recovery import Recovery
 from motorcost.report.page import Picture
 from motorcost.simulate import simulate
 from motorcost.solver import FilterGains, Gains, Policy, backward_pass, solve
@@ -151,14 +150,7 @@ def cells(at: Settings) -> list[dict[str, Any]]:
 
 def sweeps(at: Settings) -> list[Sweep]:
     """The recovery of figure 2 E, its twin with the wrong agent, and a few full fits, checked."""
-    recovery = Recovery(
-        reaching,
-        list(TRUTH),
-        n_trials=at["trials"],
-        n_starts=at["starts"],
-        policy=wrong_policy,
-        measure=mispredicted,
-    )
+    recovery = recovering(at, policy=wrong_policy, measure=mispredicted)
     full = partial(checked, trials=at["trials"], starts=at["starts"])
     return [
         *fig2ef.sweeps(at),

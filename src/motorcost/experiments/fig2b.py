@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.drawing import log_axes
 from motorcost.experiments.reaches import LABELS, TRUTH, LogLikelihood, axis
-from motorcost.plots.style import ORANGE
+from motorcost.plots.style import ORANGE, legend_above
 from motorcost.report.page import Picture
 
 # Twice the difference of log likelihoods below which 95 % of true pairs lie.
@@ -58,8 +58,7 @@ def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
         ax.set_xlabel(LABELS[one])
         ax.set_ylabel(LABELS[two])
     figure.colorbar(drawn, ax=axes, label="log10(1 + drop of\nlog likelihood)")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=2, fontsize=8, frameon=False)
+    legend_above(figure, axes[0])
     return [Picture(figure, "Negative log likelihood over pairs of costs", "likelihood")]
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.reaches import STATES, TRUTH, moved
 from motorcost.moments import moments
-from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, with_unit
+from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, legend_above, with_unit
 from motorcost.report.page import Picture
 from motorcost.solver import solve
 from motorcost.tasks import reaching
@@ -79,8 +79,7 @@ def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
         ax.set_xlabel("time (s)")
         ax.axhline(0, color=GREY, lw=0.4)
         clean(ax)
-    handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=5, fontsize=8, frameon=False)
+    legend_above(figure, ax)
     return [Picture(figure, "Mean movements at parameter errors of several sizes", "means")]
 
 

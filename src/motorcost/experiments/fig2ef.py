@@ -9,10 +9,8 @@ import numpy as np
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.drawing import distributions, pair_maps
 from motorcost.experiments.measures import TrajectoryDivergence, covered, log_errors, mean, rmse
-from motorcost.experiments.reaches import LABELS, TRUTH, axis
-from motorcost.recovery import Recovery
+from motorcost.experiments.reaches import LABELS, TRUTH, axis, recovering
 from motorcost.report.page import Picture
-from motorcost.tasks import reaching
 
 PAPER = {"effort": 2.4e-2, "velocity": 2.1e-2, "force": 3.1e-2}
 RANGE = (
@@ -35,13 +33,7 @@ def cells(at: Settings) -> list[dict[str, Any]]:
 
 def sweeps(at: Settings) -> list[Sweep]:
     """Each cell simulated and fitted again and again."""
-    recovery = Recovery(
-        reaching,
-        list(TRUTH),
-        n_trials=at["trials"],
-        n_starts=at["starts"],
-        measure=DIVERGENCE,
-    )
+    recovery = recovering(at, measure=DIVERGENCE)
     return [Sweep("reaching-grid", recovery, cells(at), at["repetitions"], together=at["together"])]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -16,184 +16,24 @@ from jaxtyping import Array
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from motorcost.baselines import with_average_noise
-from motorcost.diagnostics import check_fit
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.reaches import LABELS as COSTS
-from motorcost.experiments.reaches import TRUTH
-from motorcost.experiments.recorded_reaches import DT, SPEED, Reaches, cut_out, recorded
-from motorcost.fit import Fit, fit
-from motorcost.maximum import evaluator
-from motorcost.observer import Recording
-from motorcost.parameters import LogUniform
-from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, plain
+from motorcost.experiments.recorded_fits import SUPPORTS, USUAL_NOISE, Fitting
+from motorcost.experiments.recorded_reaches import DT, SPEED, cut_out, recorded
+from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, legend_above, plain
 from motorcost.problem import Problem
 from motorcost.report.page import Picture
 from motorcost.simulate import simulate
 from motorcost.solver import solve
-from motorcost.tasks import defaults, reaching
+from motorcost.tasks import reaching
 from motorcost.trials import Trials
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LABELS = {**COSTS, "motor_noise": "motor noise", "recording_noise": "recording noise (m)"}
-SUPPORTS = {
-    "effort": LogUniform(1e-8, 1e-2),
-    "velocity": LogUniform(0.02, 5.0),
-    "force": LogUniform(3e-4, 0.5),
-    "motor_noise": LogUniform(0.01, 3.0),
-    "recording_noise": LogUniform(1e-5, 0.1),
-}
-# Searches begin at the costs of the paper's simulations and around them, within a factor of about
-# three: where next to nothing costs anything, policies hardly settle, and one evaluation takes
-# many seconds.
-START = {**TRUTH, "motor_noise": 0.5, "recording_noise": 1e-3}
-MOST_EVALUATIONS = 100
-# The paper holds motor noise at the value of its simulations.
-USUAL_NOISE = float(defaults(reaching)["motor_noise"])
 NOISES = {"fixed": f"motor noise {USUAL_NOISE:g}", "free": "motor noise free"}
 COLOURS = {"fixed": ORANGE, "free": BLUE}
-CAMERA = Recording(["position"])
-
-
-@dataclass(frozen=True, eq=False)
-class Fitting:
-    """A row for a subject, a treatment of motor noise and a lead: what `fit` and `check_fit` say.
-
-    - `reaches`: by lead in milliseconds.
-    - `starts`, `replicates`: of the fit and its check; `most`: trials of a subject, None for all.
-    - `points`: of the negative log likelihood along each cost, the others held.
-    - `profiled`: parameters whose interval follows the profile likelihood rather than the
-      curvature. `baseline`: fit the model with average noise too, for the first lead.
-    """
-
-    reaches: Mapping[int, Reaches]
-    starts: int
-    points: int
-    replicates: int
-    most: int | None = None
-    profiled: tuple[str, ...] = ()
-    baseline: bool = True
-
-    def __call__(self, *, key: Any, subject: str, noise: str, lead: int) -> dict[str, Any]:
-        """Fit the trials of one subject."""
-        keys = jax.random.split(key, 3)
-        trials = self.reaches[lead].of(subject, self.most)
-        free = {n: s for n, s in SUPPORTS.items() if n != "motor_noise" or noise == "free"}
-        found = fit(
-            reaching,
-            trials,
-            free,
-            observer=CAMERA,
-            n_starts=0,
-            starts=self._begin(keys[0], list(free)),
-            max_evaluations=MOST_EVALUATIONS,
-            key=keys[0],
-        )
-        row: dict[str, Any] = {"trials": len(trials), **self._estimates(found)}
-        row |= {
-            "log_likelihood": found.log_likelihood,
-            "baseline": np.nan,
-            "starts_agreed": found.agreed,
-            "converged": found.converged,
-            "at_bounds": ", ".join(found.at_bounds),
-        }
-        if self.baseline and lead == next(iter(self.reaches)):
-            row["baseline"] = _with_average_noise(found, keys[1]).log_likelihood
-        checked = check_fit(found, key=keys[2], n_replicates=self.replicates)
-        (position,) = checked.channels
-        for name in ("n", "mean", "variance", "kurtosis", "lag", "coverage", "covered"):
-            row[f"innovations_{name}" if not name.startswith("cover") else name] = getattr(
-                position, name
-            )
-        row["verdict"] = " ".join(checked.verdicts)
-        course = checked.replicates[:, :, :, 0].mean(axis=0)
-        row |= _explained(np.asarray(trials.observed)[:, :, 0], course)
-        return row | self._slices(found)
-
-    def _begin(self, key: Any, names: Sequence[str]) -> list[dict[str, float]]:
-        away = np.array(jax.random.normal(key, (self.starts, len(names)))) * np.log(3.0)
-        away[0] = 0.0
-        return [
-            {
-                name: float(
-                    np.clip(START[name] * np.exp(a), SUPPORTS[name].low, SUPPORTS[name].high)
-                )
-                for name, a in zip(names, one, strict=True)
-            }
-            for one in away
-        ]
-
-    def _estimates(self, found: Fit) -> dict[str, float]:
-        ends = found.interval(0.95)
-        if self.profiled and found.converged:
-            coordinates = {c.name: c.support for c in found.model.coordinates}
-            for one in found.profiles(0.95, self.profiled):
-                ends[one.name] = coordinates[one.name].natural(one.ends)
-        row = {}
-        for name in SUPPORTS:
-            row[f"{name}_found"] = found.estimates.get(name, USUAL_NOISE)
-            row[f"{name}_se"] = found.line_errors.get(name, np.nan)
-            row[f"{name}_low"], row[f"{name}_high"] = ends.get(name, (np.nan, np.nan))
-        return row
-
-    def _slices(self, found: Fit) -> dict[str, float]:
-        """Points of the negative log likelihood along each cost, the others at their estimates:
-        five standard errors either way, at most a factor of a thousand, within the support."""
-        which = [found.names.index(name) for name in COSTS]
-        lines = []
-        for k, name in zip(which, COSTS, strict=True):
-            reach = min(5 * np.nan_to_num(found.line_errors[name], posinf=10.0), np.log(1000.0))
-            line = np.tile(found.point, (self.points, 1))
-            low, high = np.clip(found.point[k] + np.array([-reach, reach]), *found.model.bounds[k])
-            # The estimate is in the middle, even if the support ends near it.
-            ends = np.array([low, found.point[k], high])
-            line[:, k] = np.interp(np.linspace(0, 2, self.points), [0, 1, 2], ends)
-            lines.append(line)
-        values, _ = evaluator(found.model, found.size, True, False)(np.concatenate(lines))
-        row: dict[str, float] = {}
-        for k, name, line, its in zip(which, COSTS, lines, np.split(values, 3), strict=True):
-            at = np.asarray(found.model.coordinates[k].support.from_line(line[:, k]))
-            row |= {f"{name}_{i}_at": float(x) for i, x in enumerate(at)}
-            row |= {f"{name}_{i}_nll": -float(value) for i, value in enumerate(its)}
-        return row
-
-
-def _with_average_noise(found: Fit, key: Any) -> Fit:
-    """The paper's baseline for the same trials: steady noise as strong, on average over a trial, as
-    that of the fitted model; costs and recording noise are fitted anew."""
-    held = {name: found.estimates.get(name, START[name]) for name in (*COSTS, "motor_noise")}
-    free = {name: SUPPORTS[name] for name in (*COSTS, "recording_noise")}
-    # Noise that followed the costs that are tried would take minutes to compile.
-    return fit(
-        with_average_noise(reaching, held),
-        found.trials,
-        free,
-        observer=CAMERA,
-        n_starts=0,
-        starts=[{name: found.estimates[name] for name in free}],
-        max_evaluations=MOST_EVALUATIONS,
-        key=key,
-    )
-
-
-def _explained(observed: np.ndarray, course: np.ndarray) -> dict[str, float]:
-    """How much of the recorded positions, and of velocities by finite differences, the model's
-    mean course of each trial explains (R²)."""
-    pairs: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {"position": [], "velocity": []}
-    for one, model in zip(observed, course, strict=True):
-        there = np.flatnonzero(np.isfinite(one))
-        pairs["position"].append((one[there], model[there]))
-        gaps = np.diff(there) * DT
-        pairs["velocity"].append((np.diff(one[there]) / gaps, np.diff(model[there]) / gaps))
-    result = {}
-    for name, each in pairs.items():
-        data, model = (np.concatenate(parts) for parts in zip(*each, strict=True))
-        result[f"r2_{name}"] = float(
-            1 - np.sum((data - model) ** 2) / np.sum((data - data.mean()) ** 2)
-        )
-    return result
 
 
 def sweeps(at: Settings) -> list[Sweep]:
@@ -351,8 +191,7 @@ def _likelihoods(rows: Sequence[Mapping[str, Any]], points: int) -> Figure:
         settled = "" if row["converged"] else " (the search did not settle)"
         title = f"{row['subject']}, {NOISES[row['noise']]}{settled}"
         line[0].set_title(plain(title), fontsize=9, loc="left")
-    handles, labels = axes[-1, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=3, frameon=False, fontsize=8)
+    legend_above(figure, axes[-1, 0])
     return figure
 
 
@@ -455,9 +294,10 @@ def _overview(fine: pd.DataFrame, by: str) -> Figure:
             ends = [its[f"{name}_{end}"].to_numpy(float) for end in ("low", "high")]
             low, high = (np.clip(end, SUPPORTS[name].low, SUPPORTS[name].high) for end in ends)
             ax.vlines(x[settled], low[settled], high[settled], color=colour, lw=2, alpha=0.5)
-            ax.plot(x[settled], value[settled], "o", color=colour, ms=4, label=label)
-            told = f"{label}, not settled"
-            ax.plot(x[~settled], value[~settled], "o", color=colour, ms=4, mfc="none", label=told)
+            for which, face, told in ((settled, colour, ""), (~settled, "none", ", not settled")):
+                if which.any():
+                    style = {"color": colour, "mfc": face, "ms": 4}
+                    ax.plot(x[which], value[which], "o", label=label + told, **style)
         for ax, (name, (title, right)) in zip(
             axes.flat[len(LABELS) :], checks.items(), strict=True
         ):
@@ -475,16 +315,7 @@ def _overview(fine: pd.DataFrame, by: str) -> Figure:
     if by == "lead":
         for ax in axes[-1]:
             ax.set_xlabel("lead (ms)", fontsize=9)
-    handles = zip(*axes[0, 0].get_legend_handles_labels(), strict=True)
-    shown = {told: handle for handle, told in handles if len(handle.get_xdata())}
-    figure.legend(
-        list(shown.values()),
-        list(shown),
-        loc="outside upper right",
-        ncols=len(shown),
-        frameon=False,
-        fontsize=8,
-    )
+    legend_above(figure, axes[0, 0])
     return figure
 
 

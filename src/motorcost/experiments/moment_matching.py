@@ -13,7 +13,7 @@ from motorcost.baselines import with_average_noise
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.measures import TrajectoryDivergence, symmetrised_kl
 from motorcost.moments import moments
-from motorcost.plots.style import BLUE, GREY, ORANGE, clean, with_unit
+from motorcost.plots.style import BLUE, GREY, ORANGE, clean, legend_above, with_unit
 from motorcost.problem import Problem
 from motorcost.report.page import Picture
 from motorcost.simulate import simulate
@@ -184,13 +184,7 @@ def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
         ax.set_xlabel("time (s)")
         ax.set_ylabel(with_unit(problem.state_names[i], problem.state_units[i]))
         clean(ax)
-    figure.legend(
-        *figure.axes[0].get_legend_handles_labels(),
-        loc="outside upper right",
-        ncols=4,
-        frameon=False,
-        fontsize=8,
-    )
+    legend_above(figure, figure.axes[0])
     alt = "Mean and 2 SD of reaches over time: simulated, from exact moments, and with additive"
     return [Picture(figure, f"{alt} noise of the average strength instead", "bands")]
 

@@ -9,11 +9,9 @@ from motorcost.experiments import fig2ef
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.drawing import distributions, pair_maps
 from motorcost.experiments.measures import TrajectoryDivergence, log_errors, rmse
-from motorcost.experiments.reaches import CAMERA, LABELS, TRUTH, LogLikelihood, axis
+from motorcost.experiments.reaches import CAMERA, LABELS, TRUTH, LogLikelihood, axis, recovering
 from motorcost.plots.style import BLUE, GREEN, ORANGE, clean
-from motorcost.recovery import Recovery
 from motorcost.report.page import Picture
-from motorcost.tasks import reaching
 
 PAPER = {"effort": 4.0e-2, "velocity": 1.1e-1, "force": 2.6e-1}
 DIVERGENCE = TrajectoryDivergence(("position",), first=4)
@@ -21,14 +19,7 @@ DIVERGENCE = TrajectoryDivergence(("position",), first=4)
 
 def sweeps(at: Settings) -> list[Sweep]:
     """The grid of Figure 2 E through a camera, and slices of one data set's likelihood."""
-    recovery = Recovery(
-        reaching,
-        list(TRUTH),
-        n_trials=at["trials"],
-        n_starts=at["starts"],
-        observer=CAMERA,
-        measure=DIVERGENCE,
-    )
+    recovery = recovering(at, observer=CAMERA, measure=DIVERGENCE)
     slices = [
         {"slice": name, **TRUTH, name: value}
         for name in TRUTH

@@ -1,6 +1,6 @@
 """What the experiments with reaches share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,6 +13,7 @@ from motorcost.maximum import evaluator
 from motorcost.model import Model, make_model
 from motorcost.observer import Observer, Recording, observe
 from motorcost.problem import Problem
+from motorcost.recovery import Recovery
 from motorcost.simulate import simulate
 from motorcost.solver import solve
 from motorcost.tasks import reaching
@@ -66,6 +67,13 @@ class LogLikelihood:
 def _model(of: LogLikelihood) -> Model:
     trials = reaches(of.n_trials, of.data_seed, of.observer)
     return make_model(reaching, trials, list(TRUTH), observer=of.observer)
+
+
+def recovering(at: Mapping[str, Any], **more: Any) -> Recovery:
+    """All three costs inferred from simulated reaches, as many and from as many starts as `at`
+    says."""
+    sizes = {"n_trials": at["trials"], "n_starts": at["starts"]}
+    return Recovery(reaching, list(TRUTH), **sizes, **more)
 
 
 def moved(errors: Any) -> dict[str, Any]:

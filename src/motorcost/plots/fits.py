@@ -12,7 +12,7 @@ from scipy.interpolate import PchipInterpolator
 from motorcost.diagnostics import Adequacy
 from motorcost.errors import InputError
 from motorcost.fit import Fit
-from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, plain, with_unit
+from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, legend_above, plain, with_unit
 from motorcost.profiles import Profile
 from motorcost.trials import Trials
 
@@ -57,7 +57,7 @@ def plot_predictions(fit: Fit, adequacy: Adequacy, single_trials: int = 30) -> F
                 ax.set_ylabel(with_unit(name, trials.channel_units[row]), fontsize=9)
             if row == len(names) - 1:
                 ax.set_xlabel("time (s)")
-    _legend_above(figure, axes[0, 0])
+    legend_above(figure, axes[0, 0])
     return figure
 
 
@@ -103,7 +103,7 @@ def plot_profiles(
         ax.set_visible(False)
     for ax in axes[:, 0]:
         ax.set_ylabel("log likelihood\n(from its maximum)", fontsize=9)
-    _legend_above(figure, axes[0, 0])
+    legend_above(figure, axes[0, 0])
     return figure
 
 
@@ -255,8 +255,3 @@ def _autocorrelation(innovations: np.ndarray, most: int = 10) -> tuple[np.ndarra
         values.append(float(together.mean() / size))
         counts.append(len(together))
     return np.array(lags), np.array(values), np.array(counts, float)
-
-
-def _legend_above(figure: Figure, ax: Axes) -> None:
-    handles, labels = ax.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper right", ncols=4, frameon=False, fontsize=8)

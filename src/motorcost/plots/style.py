@@ -33,11 +33,10 @@ def grid(panels: int) -> tuple[Figure, Any]:
     return figure, figure.subplots(rows, columns, squeeze=False, sharex=True)
 
 
-def finish_grid(figure: Figure, axes: Any, used: int) -> None:
-    """Hide the panels left over, label the lowest of each column, and draw one legend for all."""
-    columns = axes.shape[1]
+def legend_above(figure: Figure, *axes: Axes) -> None:
+    """One legend for these panels, above all."""
     handles: dict[str, Any] = {}
-    for panel, names in [ax.get_legend_handles_labels() for ax in axes.flat]:
+    for panel, names in [ax.get_legend_handles_labels() for ax in axes]:
         handles |= dict(zip(names, panel, strict=True))
     figure.legend(
         list(handles.values()),
@@ -47,6 +46,12 @@ def finish_grid(figure: Figure, axes: Any, used: int) -> None:
         frameon=False,
         fontsize=8,
     )
+
+
+def finish_grid(figure: Figure, axes: Any, used: int) -> None:
+    """Hide the panels left over, label the lowest of each column, and draw one legend for all."""
+    columns = axes.shape[1]
+    legend_above(figure, *axes.flat)
     for i, ax in enumerate(axes.flat):
         if i >= used:
             ax.set_visible(False)
