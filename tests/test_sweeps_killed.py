@@ -169,3 +169,17 @@ def test_killed_and_interrupted_with_workers(script, monkeypatch):
     assert len(after) == 80
     table = pd.read_parquet(script.parent / "results" / "table.parquet")
     pd.testing.assert_frame_equal(table, undisturbed(script, monkeypatch), check_exact=True)
+
+
+@pytest.mark.parametrize("seconds", [0.2, 0.8])
+def test_interrupted_while_workers_start(script, seconds):
+    with started(script, WORKERS="2") as process:
+        while not (script.parent / "results" / "sweep.json").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate()
+    assert process.returncode == -signal.SIGINT
+    assert errors.strip().splitlines()[-1] == "KeyboardInterrupt"
+    assert errors.count("Traceback") == 1

@@ -20,6 +20,7 @@ import jax
 from distributed import CancelledError, Client, KilledWorker, LocalCluster, WorkerPlugin
 
 from motorcost.errors import InputError
+from motorcost.sweeps import interrupts
 from motorcost.sweeps.calls import Caller, Outcome
 from motorcost.sweeps.cells import Batch, Call
 
@@ -80,21 +81,20 @@ def connected(workers: int | None, scheduler: Any) -> Iterator[Any]:
 
 @contextmanager
 def _local(workers: int) -> Iterator[Any]:
-    with (
-        _main_left_alone(),
-        # Dask would share the machine's memory out by cores and stop workers that need more.
-        LocalCluster(  # type: ignore[no-untyped-call]
-            n_workers=workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address=":0",
-            memory_limit=None,
-            silence_logs=logging.ERROR,
-            plugins=(Quiet(),),
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
-    ):
-        yield client
+    with _main_left_alone():
+        with interrupts.kept_from_children():
+            # Dask would share the machine's memory out by cores and stop workers that need more.
+            cluster = LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=workers,
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",
+                memory_limit=None,
+                silence_logs=logging.ERROR,
+                plugins=(Quiet(),),
+            )
+        with cluster, Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+            yield client
 
 
 @contextmanager
@@ -134,10 +134,12 @@ def run_on(
     batch: Callable[[int], Batch],
     keep: Callable[[int, Outcome], None],
     looked: Callable[[int], None],
+    interrupted: Callable[[], None],
 ) -> None:
     """Run chunks by their numbers, and keep what each gives as soon as it is there.
 
     `looked` is told the number of workers now and then. Without any, it waits for some.
+    `interrupted` raises `KeyboardInterrupt` if there was a Ctrl-C.
     """
     settings = {name: getattr(jax.config, name) for name in _SETTINGS if hasattr(jax.config, name)}
     token = uuid.uuid4().hex
@@ -175,6 +177,7 @@ def run_on(
 
     try:
         while waiting or running or suspects:
+            interrupted()
             if time.monotonic() >= next_look:
                 with _reachable():
                     threads = client.nthreads()

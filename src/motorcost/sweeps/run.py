@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -16,6 +14,7 @@ import jax
 
 from motorcost import checks
 from motorcost.errors import InputError
+from motorcost.sweeps import interrupts
 from motorcost.sweeps.calls import Caller, Outcome
 from motorcost.sweeps.cells import (
     CALLS,
@@ -163,46 +162,21 @@ class _Work:
 def _run_here(work: _Work, report: _Report) -> None:
     report.tell()
     caller = Caller(work.function, work.call)
-    with _noticing_interrupts() as check:
+    with interrupts.noticed() as check:
         for number in work.pending:
             work.keep(number, caller(work.batch(number), check))
 
 
-@contextmanager
-def _noticing_interrupts() -> Iterator[Callable[[], None]]:
-    """A function that raises `KeyboardInterrupt` if there was one, whatever became of it.
-
-    `mc.fit` ends early at a Ctrl-C, and returns what it has: that is no result of a cell.
-    """
-    usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
-        yield lambda: None  # interrupts go elsewhere
-        return
-    noticed = False
-
-    def notice(number: int, frame: Any) -> Any:
-        nonlocal noticed
-        noticed = True
-        return usual(number, frame)
-
-    def check() -> None:
-        if noticed:
-            raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, notice)
-    try:
-        yield check
-    finally:
-        signal.signal(signal.SIGINT, usual)
-
-
 def _run_on_dask(work: _Work, report: _Report, workers: int | None, scheduler: Any) -> None:
-    from motorcost.sweeps import cluster  # slow to import
+    with interrupts.postponed() as check:
+        from motorcost.sweeps import cluster  # slow to import
 
-    sent = cluster.pickled(work.function)
-    with cluster.connected(workers, scheduler) as client:
-        report.dashboard = client.dashboard_link
-        cluster.run_on(client, sent, work.call, work.pending, work.batch, work.keep, report.looked)
+        sent = cluster.pickled(work.function)
+        with cluster.connected(workers, scheduler) as client:
+            report.dashboard = client.dashboard_link
+            cluster.run_on(
+                client, sent, work.call, work.pending, work.batch, work.keep, report.looked, check
+            )
 
 
 class _Report:

@@ -1,0 +1,80 @@
+"""A Ctrl-C takes effect where a sweep can be left, and a second one anywhere."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from motorcost.sweeps import interrupts
+
+
+@pytest.fixture(autouse=True)
+def usual_handler():
+    """Interrupts as at a terminal: what runs the tests may ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+
+
+def ctrl_c():
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000):  # handlers run between two instructions
+        pass
+
+
+def test_noticed_although_it_was_caught():
+    with interrupts.noticed() as check:
+        check()
+        with pytest.raises(KeyboardInterrupt):
+            ctrl_c()
+        with pytest.raises(KeyboardInterrupt):
+            check()
+
+
+def test_postponed_until_it_is_asked_for():
+    with interrupts.postponed() as check:
+        check()
+        ctrl_c()
+        with pytest.raises(KeyboardInterrupt):
+            check()
+        check()  # once
+
+
+def test_a_second_is_not_postponed():
+    with interrupts.postponed() as check:
+        ctrl_c()
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                ctrl_c()
+        with pytest.raises(KeyboardInterrupt):
+            check()
+
+
+def test_not_lost_at_the_end():
+    with pytest.raises(KeyboardInterrupt), interrupts.postponed():
+        ctrl_c()
+
+
+def test_left_alone_where_interrupts_do_not_come():
+    def elsewhere():
+        for way in (interrupts.noticed, interrupts.postponed):
+            with way() as check:
+                assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+                check()
+        done.append(True)
+
+    done = []
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert done
+
+
+def test_ignored_where_they_were_ignored():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for way in (interrupts.noticed, interrupts.postponed):
+        with way() as check:
+            ctrl_c()
+            check()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
