@@ -1,40 +1,83 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 from motorcost.fixed_point import Acceleration, settle_linear
 
+SHAPE = (5, 4, 3)
 
-def contraction(seed, lanes, slowest):
-    """A random linear map on 3 x 2 x 2 unknowns in each lane, whose largest factor is known."""
+
+def symmetric(seed, lanes, slowest):
+    """Random symmetric maps whose factors are spread from 0 to `slowest`, (60, 60, lanes)."""
+    rng = np.random.default_rng(seed)
+    axes = [np.linalg.qr(rng.normal(size=(60, 60)))[0] for _ in range(lanes)]
+    return np.stack([(each * np.linspace(0.0, slowest, 60)) @ each.T for each in axes], axis=-1)
+
+
+def oblique(seed, lanes, factors):
+    """Random maps with these factors and otherwise zeros, along directions far from orthogonal."""
     rng = np.random.default_rng(seed)
     maps = []
     for _ in range(lanes):
-        axes = np.linalg.qr(rng.normal(size=(12, 12)))[0]
-        maps.append((axes * np.linspace(0.0, slowest, 12)) @ axes.T)
-    M = jnp.asarray(np.stack(maps, axis=-1))
-    return lambda x: jnp.einsum("ijl,jl->il", M, x.reshape(12, lanes)).reshape(x.shape), M
+        axes = np.linalg.qr(rng.normal(size=(60, 60)))[0] * np.geomspace(1, 300, 60)
+        axes = axes @ np.linalg.qr(rng.normal(size=(60, 60)))[0]
+        maps.append(axes[:, : len(factors)] * factors @ np.linalg.inv(axes)[: len(factors)])
+    return np.stack(maps, axis=-1)
 
 
-def test_linear_equations_are_solved_in_every_lane():
-    g, M = contraction(0, 5, 0.9)
-    b = jnp.asarray(np.random.default_rng(1).normal(size=(3, 2, 2, 5)))
-    x = settle_linear(lambda v: v - g(v), b)
-    exact = [np.linalg.solve(np.eye(12) - M[..., i], b[..., i].ravel()) for i in range(5)]
-    assert_allclose(x.reshape(12, 5).T, exact, rtol=1e-10)
+def right_side(lanes):
+    return jnp.asarray(np.random.default_rng(1).normal(size=(*SHAPE, lanes)))
+
+
+def without(M):
+    """The linear function v - M v, and the list that every call of it makes longer."""
+    calls = []
+
+    def matvec(v):
+        jax.debug.callback(lambda: calls.append(1))
+        return v - jnp.einsum("ijl,jl->il", M, v.reshape(60, -1)).reshape(v.shape)
+
+    return matvec, calls
+
+
+SLOW = symmetric(0, 5, 0.999)
+# Sweeps can settle where they are not drawn to, with a factor above 1 and far from symmetric.
+UNSTABLE = oblique(0, 5, [1.2, 0.4, -0.3, 0.25, 0.2, 0.15, 0.1, 0.05])
+
+
+@pytest.mark.parametrize(("M", "most"), [(SLOW, 200), (UNSTABLE, 15)], ids=["slow", "unstable"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_linear_equations_are_solved_in_every_lane(M, most, transposed):
+    M = M.swapaxes(0, 1) if transposed else M
+    b = right_side(5)
+    matvec, calls = without(M)
+    x = settle_linear(matvec, b)
+    jax.effects_barrier()
+    assert len(calls) < most
+    exact = [np.linalg.solve(np.eye(60) - M[..., i], b[..., i].ravel()) for i in range(5)]
+    assert_allclose(x.reshape(60, 5).T, exact, rtol=1e-7, atol=1e-9 * np.abs(exact).max())
 
 
 def test_a_lane_does_not_depend_on_its_neighbours():
-    g, _ = contraction(0, 3, 0.8)
-    b = jnp.asarray(np.random.default_rng(1).normal(size=(3, 2, 2, 3)))
+    b = right_side(5)
     other = b.at[..., 1:].multiply(1e6)
-    alone, beside = (settle_linear(lambda v: v - g(v), each) for each in (b, other))
+    alone, beside = (settle_linear(without(UNSTABLE)[0], each) for each in (b, other))
     assert_allclose(alone[..., 0], beside[..., 0], rtol=1e-10)
 
 
 def test_nothing_to_solve_is_zero():
     assert (settle_linear(lambda v: v, jnp.zeros((2, 1, 3, 4))) == 0).all()
+
+
+def test_it_ends_where_there_is_no_solution():
+    """Nothing reaches the second unknown; and where there are no numbers none come out."""
+    b = jnp.array([[1.0, 2.0], [1.0, 0.0], [jnp.nan, 1.0]]).T.reshape(1, 2, 1, 3)
+    x = settle_linear(lambda v: v.at[:, 1].set(0.0), b).reshape(2, 3)
+    assert x[0, :2].tolist() == [1.0, 1.0]
+    assert jnp.isnan(x[:, 2]).all()
+    assert jnp.isnan(settle_linear(lambda v: v, b[..., 2:])).all()
 
 
 def steps_until_settled(accelerated):

@@ -95,6 +95,26 @@ def test_cost_falls_with_every_plain_sweep(problem, rng):
     assert costs[-1] >= policy.expected_cost * (1 - 1e-12)
 
 
+# Far from what people do, with a saddle of the cost on the way: accelerated sweeps alone would end
+# there.
+SADDLES = [
+    {"effort": 1.10495894e-08, "velocity": 4.41123555e-03, "force": 9.82662446e-03},
+    {"effort": 1.64705295e-08, "velocity": 4.27570379e-03, "force": 2.09024758e-02},
+]
+
+
+@pytest.mark.parametrize("costs", SADDLES)
+def test_a_policy_is_a_minimum(costs):
+    problem = mc.tasks.reaching(**costs)
+    policy = mc.solve(problem)
+    for change in (0.999, 1.001):
+        found = forward_pass(problem, change * policy.L)
+        for _ in range(100):
+            found = forward_pass(problem, backward_pass(problem, found.K))
+        assert_allclose(found.K, policy.K, atol=1e-5 * np.abs(policy.K).max())
+        assert_allclose(found.cost, policy.expected_cost, rtol=1e-9)
+
+
 def test_costs_are_kept_of_every_sweep():
     policy = mc.solve(mc.tasks.reaching())
     assert np.isfinite(policy.sweep_costs[: policy.sweeps]).all()

@@ -4,7 +4,7 @@ A backward pass gives the control gains L that are best for the filter gains K, 
 the filter gains that are best for L, until neither changes. One such round is a sweep.
 
 Sweeps settle slowly where motor noise matters much, so each starts not from the last gains but
-from the best combination of the last few (`fixed_point`). The answer is the same.
+from the best combination of the last few (`fixed_point`), unless that costs more than the last.
 
 Derivatives do not follow the sweeps: at the fixed point L = backward(K) and K = forward(L), and
 the implicit function theorem gives dL and dK from a linear equation, in forward and in reverse
@@ -89,6 +89,8 @@ class Policy(eqx.Module):
 # When the gains count as settled, and how many sweeps they are given.
 TOLERANCE = 1e-10
 MAX_SWEEPS = 500
+# Costs that differ by less than this are the same.
+_COST_ROUNDING = 1e-12
 
 
 def solve(
@@ -318,6 +320,13 @@ def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _
     def active(so_far: _Progress) -> Bool[Array, "*lanes"]:
         return (so_far.sweeps < max_sweeps) & ~so_far.settled & so_far.finite
 
+    # Plain sweeps make the cost less each time, unless the estimate has noise of its own. Combined
+    # ones need not, and could end on a saddle: where the cost grows, go back and take a plain one.
+    descends = p.E.shape[2] == 0
+
+    def falls(cost: Float[Array, "*lanes"], before: Float[Array, "*lanes"]) -> Array:
+        return jnp.where(descends, cost <= before * (1 + _COST_ROUNDING), True)
+
     def sweep(so_far: _Progress) -> _Progress:
         first = so_far.sweeps == 0
         quiet = eqx.tree_at(
@@ -328,7 +337,7 @@ def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _
         settled = first if _separates(p) else ~first & (change <= tolerance)
         tried, acceleration = so_far.acceleration.next(so_far.L, L, so_far.sweeps.max())
         # The first sweep was of another problem: nothing is to be learnt from it.
-        acceleration = acceleration._replace(size=jnp.where(first, jnp.inf, acceleration.size))
+        acceleration = acceleration.forgotten(first)
         tried = jnp.where(settled, L, tried)
         forward = forward_pass(p, tried)
         finite = (
@@ -336,8 +345,10 @@ def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _
             & jnp.isfinite(tried).all(axis=(0, 1, 2))
             & jnp.isfinite(forward.K).all(axis=(0, 1, 2))
         )
+        combined = ((tried != L) & jnp.isfinite(L)).any(axis=(0, 1, 2))
+        refused = combined & ~(finite & falls(forward.cost, so_far.cost))
         now = active(so_far)
-        kept = now & finite
+        kept = now & finite & ~refused
 
         def where(new: Any, old: Any) -> Any:
             return jax.tree.map(lambda a, b: jnp.where(kept, a, b), new, old)
@@ -348,11 +359,11 @@ def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _
             K=where(forward.K, so_far.K),
             cost=where(forward.cost, so_far.cost),
             estimates=where(forward.estimates, so_far.estimates),
-            acceleration=where(acceleration, so_far.acceleration),
+            acceleration=where(acceleration, so_far.acceleration.forgotten(refused)),
             sweeps=so_far.sweeps + now,
             settled=so_far.settled | (kept & settled),
-            finite=so_far.finite & (finite | ~now),
-            costs=jnp.where(here & kept, forward.cost, so_far.costs),
+            finite=so_far.finite & (finite | refused | ~now),
+            costs=jnp.where(here & now & finite, forward.cost, so_far.costs),
         )
 
     steps, n, m, *_ = p.B.shape
