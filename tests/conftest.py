@@ -1,4 +1,9 @@
 import os
+import signal
+
+# A shell lets its background jobs ignore Ctrl-C, which tests send to themselves and to others.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Compiling is most of what the tests do, and most of that is making fast code that runs once.
 os.environ.setdefault(

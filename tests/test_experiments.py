@@ -9,7 +9,7 @@ import pytest
 from motorcost.errors import InputError
 from motorcost.experiments import NAMES, SCALES, find, named
 from motorcost.experiments.declare import Number
-from motorcost.experiments.page import agrees, publish, write_pages
+from motorcost.experiments.page import agrees, publish, with_error, write_pages
 from motorcost.experiments.run import outcomes, reproduce
 
 # fig3 needs recordings, and has tests of its own.
@@ -79,6 +79,25 @@ def test_a_second_time_nothing_runs(folder, monkeypatch):
     assert [number.ours for number in again.numbers] == [n["ours"] for n in before["numbers"]]
 
 
+def test_another_seed_is_other_randomness(folder, tmp_path):
+    if not (folder / "fig2d-smoke.json").exists():
+        pytest.skip("needs the outcome of a test before it")
+    before = json.loads((folder / "fig2d-smoke.json").read_text())
+    with pytest.raises(InputError, match="seed 0 there, 1 here"):
+        reproduce(find("fig2d"), "smoke", folder, seed=1)
+    other = reproduce(find("fig2d"), "smoke", tmp_path, seed=1)
+    for ours, theirs in zip(other.numbers, before["numbers"], strict=True):
+        assert ours.ours != theirs["ours"]
+
+
+@pytest.mark.parametrize("name", ["fig2b", "fig2c", "fig5", "partial"])
+def test_the_seed_reaches_what_is_drawn_besides_the_keys(name):
+    at = find(name).scales["smoke"]
+    plans = [find(name).sweeps({**at, **seed})[-1] for seed in ({}, {"seed": 0}, {"seed": 1})]
+    said = [(plan.function, plan.over) for plan in plans]
+    assert said[0] == said[1] != said[2]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_declares_everything(name):
     experiment = find(name)
@@ -95,6 +114,27 @@ def test_names_stand_for_several():
     assert [each.name for each in named("fig4")] == ["fig4"]
     with pytest.raises(InputError, match="unknown experiment 'fig6'"):
         named("fig6")
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "words"),
+    [
+        (0.0344, 0.0041, "0.034 ± 0.004"),
+        (0.0267, 0.0017, "0.027 ± 0.002"),
+        (0.0267, 0.0012, "0.0267 ± 0.0012"),
+        (26.9, 12.3, "27 ± 12"),
+        (1234.5, 38.0, "1230 ± 40"),
+        (4.93e-4, 4.1e-5, "4.9e-4 ± 0.4e-4"),
+        (123456.0, 2000.0, "1.23e5 ± 0.02e5"),
+        (0.5, 0.096, "0.50 ± 0.10"),
+        (0.0, 0.02, "0.00 ± 0.02"),
+        (-1.5, 0.2, "-1.5 ± 0.2"),
+        (0.00123, None, "0.00123"),
+        (0.00123, float("nan"), "0.00123"),
+    ],
+)
+def test_numbers_are_shown_as_well_as_they_are_known(value, error, words):
+    assert with_error(value, error) == words
 
 
 def test_what_agrees():

@@ -111,3 +111,12 @@ def test_bad_arguments_are_told():
         recovery(keys=KEYS, effort=np.ones(2), mass=np.ones(2))
     with pytest.raises(mc.InputError, match=r"the true effort must lie in LogUniform\(.*got 1$"):
         recovery(keys=KEYS, effort=np.array([1e-5, 1.0]))
+    columns = {"effort": [1e-5]}
+    with pytest.raises(mc.InputError, match="did you mean motor_noise"):  # before the first cell
+        mc.sweep(recovery, columns | {"motor_nose": [0.5]}, call="arrays", folder="nowhere/at/all")
+    with pytest.raises(mc.InputError, match=r'sweep it apart=\["n_trials"\]'):
+        mc.sweep(recovery, columns | {"n_trials": [5]}, call="arrays", folder="nowhere/at/all")
+    with pytest.raises(mc.InputError, match='what takes keys with call="arrays"'):
+        mc.sweep(recovery, columns, folder="nowhere/at/all")
+    with pytest.raises(mc.InputError, match=r"measure is called with \(key, truth, true_policy"):
+        mc.Recovery(mc.tasks.reaching, ["effort"], measure=lambda truth, found: {})

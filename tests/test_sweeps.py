@@ -30,6 +30,10 @@ def draw(key, effort, trials):
     return {"estimate": effort + noise, "twice": 2 * trials, "large": trials > 10}
 
 
+def draw_too(key, effort, trials):
+    return draw(key, effort, trials)
+
+
 def draw_many(keys, effort, trials):
     noise = jax.vmap(jax.random.normal)(keys)
     return {"estimate": effort + noise, "twice": 2 * trials, "large": trials > 10}
@@ -114,6 +118,16 @@ def test_a_row_does_not_depend_on_the_grid_around_it(call):
     assert a == b
     # ... but on the seed, the values and the repetition
     assert not np.isin(run(GRID, seed=4)["estimate"], table["estimate"]).any()
+
+
+@pytest.mark.parametrize("call", ["each", "arrays"])
+def test_repetitions_can_be_added_later(call):
+    function = draw_many if call == "arrays" else draw
+    run = functools.partial(sweep, function, GRID, call=call, together=3)
+    parts = [run(repetitions=2), run(repetitions=range(2, 5))]
+    order = [*GRID, "repetition"]
+    joined = pd.concat(parts).sort_values(order, kind="stable", ignore_index=True)
+    same(joined, run(repetitions=5).sort_values(order, kind="stable", ignore_index=True))
 
 
 def test_whole_numbers_have_the_key_that_they_have_as_floats():
@@ -291,6 +305,10 @@ def test_types_do_not_depend_on_the_order_of_rows():
         ({"over": {3: [1]}}, "names that are strings"),
         ({"over": [{"a": 1}, {"b": 1}]}, r"a in the first and b in over\[1\]"),
         ({"repetitions": 0}, "repetitions .* at least 1"),
+        ({"repetitions": range(3, 3)}, r"as range\(10, 30\), got range\(3, 3\)"),
+        ({"repetitions": range(-1, 3)}, r"got range\(-1, 3\)"),
+        ({"repetitions": range(0, 9, 2)}, r"got range\(0, 9, 2\)"),
+        ({"repetitions": [0, 1]}, "repetitions .* whole number"),
         ({"seed": -1}, "seed"),
         ({"seed": 2**32}, "seed"),
         ({"call": "all"}, "unknown call"),
@@ -300,6 +318,12 @@ def test_types_do_not_depend_on_the_order_of_rows():
         ({"workers": 0}, "workers .* at least 1"),
         ({"workers": 1, "scheduler": "tcp://127.0.0.1:1"}, "not both"),
         ({"function": 3}, "must be a function"),
+        ({"function": lambda key, b: {"x": b}}, r"\(key=..., a=...\), but takes \(key, b\)"),
+        ({"function": lambda a: {"x": a}}, "unexpected keyword argument 'key'"),
+        ({"function": lambda keys, a: {"x": a}}, r'what takes keys with call="arrays"'),
+        ({"call": "arrays"}, r'what takes key with call="each" or "vmap"'),
+        ({"over": {"a": {1, 2}}}, r"over\['a'\] must be a list"),
+        ({"progress": True}, "progress must be a function"),
         ({"folder": "/nowhere/at/all"}, "does not exist"),
     ],
 )
@@ -326,6 +350,18 @@ def test_progress_says_how_far_it_is(capsys):
         "120 of 750 done, 2 failed, 630 left, about 3 min; 2 workers, http://here"
     )
     assert str(Standing(5, 0, 5, 0.0)) == "5 of 5 done, 0 failed"
+
+
+def test_the_time_left_does_not_count_the_start_again(monkeypatch):
+    clock, seen = [0.0], []
+    monkeypatch.setattr("motorcost.sweeps.run.time.monotonic", lambda: clock[0])
+
+    def slow_at_first(key, a):
+        clock[0] += 100.0 if a == 0 else 1.0
+        return {"x": a}
+
+    sweep(slow_at_first, {"a": range(6)}, progress=seen.append)
+    assert [each.seconds_left for each in seen] == [None, 500.0, 4.0, 3.0, 2.0, 1.0, 0.0]
 
 
 # Folders
@@ -491,10 +527,11 @@ def test_failed_ones_are_run_again(finished, tmp_path):
     [
         ({"seed": 1}, "holds another sweep (seed 0 there, 1 here): choose another folder"),
         ({"repetitions": 2}, "repetitions 1 there, 2 here"),
+        ({"repetitions": range(1, 4)}, "repetitions 1 there, 1 to 3 here"),
         ({"together": 2}, "together 1 there, 2 here"),
         ({"call": "vmap"}, "call each there, vmap here; together 1 there, 32 here"),
         ({"over": {"effort": [1e-5], "trials": [10]}}, "it has other cells"),
-        ({"function": draw_many}, "draw there, test_sweeps.draw_many here"),
+        ({"function": draw_too}, "draw there, test_sweeps.draw_too here"),
     ],
 )
 def test_another_sweep_is_refused(change, words, finished, tmp_path):
@@ -510,6 +547,25 @@ def test_another_sweep_is_refused(change, words, finished, tmp_path):
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     assert contents(folder) == before
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"function": draw_too}, {"over": {"a": [1]}}])
+def test_a_folder_without_results_is_taken_over(change, tmp_path):
+    """As after a mistake in the function, or among the cells, that ended the first of them."""
+
+    def mistaken(key, effort, trials):
+        return {"x": not_there}
+
+    folder = tmp_path / "results"
+    with pytest.raises(NameError):
+        sweep(mistaken, GRID, folder=folder)
+    assert sorted(contents(folder)) == ["sweep.json"]
+    given = {"function": draw, "over": GRID} | change
+    if "a" in given["over"]:
+        given["function"] = lambda key, a: {"x": a}
+    table = sweep(**given, folder=folder)
+    same(sweep(**given, folder=folder), table)
+    same(table, sweep(**given))
 
 
 def test_single_precision_is_another_sweep(tmp_path):

@@ -10,11 +10,10 @@ from motorcost.sweeps import interrupts
 
 
 @pytest.fixture(autouse=True)
-def usual_handler():
-    """Interrupts as at a terminal: what runs the tests may ignore them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def handler_comes_back():
+    before = signal.getsignal(signal.SIGINT)
     yield
-    assert signal.signal(signal.SIGINT, before) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def ctrl_c():
@@ -57,10 +56,12 @@ def test_not_lost_at_the_end():
 
 
 def test_left_alone_where_interrupts_do_not_come():
+    usual = signal.getsignal(signal.SIGINT)
+
     def elsewhere():
         for way in (interrupts.noticed, interrupts.postponed):
             with way() as check:
-                assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+                assert signal.getsignal(signal.SIGINT) is usual
                 check()
         done.append(True)
 
@@ -72,9 +73,9 @@ def test_left_alone_where_interrupts_do_not_come():
 
 
 def test_ignored_where_they_were_ignored():
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    usual = signal.signal(signal.SIGINT, signal.SIG_IGN)
     for way in (interrupts.noticed, interrupts.postponed):
         with way() as check:
             ctrl_c()
             check()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, usual)

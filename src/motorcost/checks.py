@@ -4,6 +4,7 @@ Shapes are checked always. Values (finite, positive definite, not negative) are 
 they are known, which they are not while JAX traces.
 """
 
+import inspect
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -178,6 +179,23 @@ def distinct(what: str, names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         if name in names[:i]:
             raise InputError(f"{what} must differ from each other, got {name!r} twice")
+
+
+def takes(what: str, function: Any, *positional: str, **by_name: Any) -> None:
+    """Raise unless `function` can be called with these arguments, as far as it tells."""
+    if not callable(function):
+        raise InputError(f"{what} must be a function, got {_brief(function)}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # not every function of C has one
+        return
+    try:
+        signature.bind(*positional, **by_name)
+    except TypeError as error:
+        given = ", ".join([*positional, *(f"{name}=..." for name in by_name)])
+        raise InputError(
+            f"{what} is called with ({given}), but takes {signature}: {error}"
+        ) from None
 
 
 def one_of(what: str, name: str, known_names: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +45,8 @@ _MOST_SAMPLES = 100_000_000
 _MEASURED_AT_ONCE = 32
 # Rounds of steps that all searches are given: few need more than 60.
 _ROUNDS = 100
+# What a measure gets.
+_MEASURED = ("key", "truth", "true_policy", "found", "found_policy")
 # Searches stop where a step promises less than this, in log likelihood per sample.
 _TOLERANCE = 1e-10
 
@@ -64,7 +66,7 @@ class Recovery:
       comes from columns of that name; `true_effort` is the truth about `effort`.
     - `policy`: how the agent that is simulated behaves, if not as `solve` says.
     - `measure(key, truth, true_policy, found, found_policy)`: more numbers for each row by name,
-      of the true and the fitted problem and the policies for them.
+      of the true and the fitted problem and the policies for them; in JAX.
 
     For each data set: `effort_found`, and `effort_se`, its standard error on the line that was
     searched (mostly the natural logarithm); `log_likelihood`, there and at the truth
@@ -86,6 +88,8 @@ class Recovery:
     def __post_init__(self) -> None:
         checks.whole("n_starts", self.n_starts, 1, "searches from drawn points")
         checks.whole("n_trials", self.n_trials, 1, "the number of trials")
+        if self.measure is not None:
+            checks.takes("measure", self.measure, *_MEASURED)
         # As tuples, which can be compared: so programs are compiled once.
         supports = supports_of(self.task, self.free, self.observer)
         object.__setattr__(self, "free", tuple(supports.items()))
@@ -122,17 +126,23 @@ class Recovery:
             return its_recording(self.observer).with_noises(noises)(problem)
         return self.observer(problem)
 
+    def check_columns(self, names: Iterable[str], apart: Collection[str]) -> None:
+        """Raise unless these can be the columns of a sweep, some of them the same in a call."""
+        takes = [*takes_arguments(self.task), *filter(of_recording, self.supports), "n_trials"]
+        names = [checks.one_of("parameter", name, takes) for name in names]
+        for name in self.supports:
+            if name not in names:
+                raise InputError(f"the sweep needs a column {name}: the truth to be recovered")
+        if "n_trials" in names and "n_trials" not in apart:
+            raise InputError('n_trials decides the shape of the data: sweep it apart=["n_trials"]')
+
     def __call__(self, *, keys: Any, **columns: Any) -> dict[str, np.ndarray]:
         """Simulate and fit a data set for each key, with the values in `columns`."""
-        n_trials = columns.pop("n_trials", self.n_trials)
-        for name in self.supports:
-            if name not in columns:
-                raise InputError(f"the sweep needs a column {name}: the truth to be recovered")
-        takes = takes_arguments(self.task)
-        for name in columns:
-            checks.one_of("parameter", name, [*takes, *filter(of_recording, self.supports)])
-        plain = tuple((n, v) for n, v in columns.items() if not isinstance(v, np.ndarray))
-        given = {n: jnp.asarray(v) for n, v in columns.items() if isinstance(v, np.ndarray)}
+        same = {n: v for n, v in columns.items() if not isinstance(v, np.ndarray)}
+        self.check_columns(columns, same)
+        given = {n: jnp.asarray(v) for n, v in columns.items() if n not in same}
+        n_trials = same.pop("n_trials", self.n_trials)
+        plain = tuple(same.items())
         split = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
         samples = _simulated(self, plain, n_trials, split[:, 0], given)
         return _Fitting(self, plain, given, samples).rows(split[:, 1], split[:, 2])

@@ -41,6 +41,7 @@ def reproduce(
         int | None,
         typer.Option(help="Fits in one call: many fill a GPU, few spread over many workers."),
     ] = None,
+    seed: Annotated[int, typer.Option(help="Of all randomness in the sweeps.")] = 0,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run again what failed before.")
     ] = False,
@@ -91,7 +92,8 @@ def reproduce(
                     output,
                     data=data,
                     together=together,
-                    command=_command(experiment, scale, together, device),
+                    seed=seed,
+                    command=_command(experiment, scale, together, seed, device),
                     progress=tell,
                     **how,
                 )
@@ -124,19 +126,20 @@ def _needs_data(experiment: Any) -> str:
     return f"{experiment.name} needs recordings, --data FOLDER: {places}"
 
 
-def _command(experiment: Any, scale: str, together: int | None, device: Any) -> str:
+def _command(experiment: Any, scale: str, together: int | None, seed: int, device: Any) -> str:
     parts = ["motorcost", "reproduce", experiment.name, "--scale", scale]
     parts += ["--data", "FOLDER"] if experiment.data else []
     parts += ["--together", str(together)] if together is not None else []
+    parts += ["--seed", str(seed)] if seed else []
     return shlex.join(parts + (["--device", str(device)] if device is not None else []))
 
 
 def _report(experiment: Any, outcome: Any) -> None:
-    from motorcost.experiments.page import how_made
+    from motorcost.experiments.page import how_made, with_error
 
     typer.echo(f"{experiment.part}: {experiment.title}")
     for number in outcome.numbers:
-        error = "" if number.error is None else f" ± {number.error:.1g}"
         paper = "" if number.paper is None else f"   the paper's: {number.paper:.3g}"
-        typer.echo(f"  {number.name:<58} {number.ours:>10.3g}{error:<10}{paper}".rstrip())
+        ours = with_error(number.ours, number.error)
+        typer.echo(f"  {number.name:<58} {ours:<20}{paper}".rstrip())
     typer.echo(f"  {how_made(outcome, code=False)}")

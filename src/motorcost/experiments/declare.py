@@ -74,7 +74,8 @@ class Experiment:
     """One experiment of the paper.
 
     - `part`: which part of the paper; `about`: what is varied, measured and drawn.
-    - `scales`: by scale, the settings: how many of everything.
+    - `scales`: by scale, the settings: how many of everything. When it is carried out they also
+      have the `seed`, for what is drawn besides the sweeps' keys.
     - `sweeps`, `numbers`, `draw`: of settings (and tables, by the sweeps' names), what to run,
       what comes out, and what there is to see. Pictures are named.
     - `deviations`: everything that is not as in the paper, or that the paper leaves open.

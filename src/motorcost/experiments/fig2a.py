@@ -42,7 +42,7 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
 def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
     """Some of the trajectories."""
     problem = reaching(**TRUTH)
-    trials = simulate(problem, solve(problem), n_trials=100, key=jax.random.key(0))
+    trials = simulate(problem, solve(problem), n_trials=100, key=jax.random.key(at.get("seed", 0)))
     figure = plot_trials(trials, STATES, single_trials=20)
     return [Picture(figure, "Simulated reaches: position, velocity and force over time", "reaches")]
 

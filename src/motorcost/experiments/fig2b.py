@@ -23,7 +23,7 @@ def sweeps(at: Settings) -> list[Sweep]:
     for one, two in combinations(TRUTH, 2):
         for a, b in product(axis(one, at["grid"]), axis(two, at["grid"])):
             cells.append({"pair": f"{one}-{two}", **TRUTH, one: a, two: b})
-    function = LogLikelihood(at["trials"])
+    function = LogLikelihood(at["trials"], data_seed=at.get("seed", 0))
     return [Sweep("reaching-likelihood", function, cells, together=at["together"])]
 
 

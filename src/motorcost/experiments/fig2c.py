@@ -36,7 +36,7 @@ def tracked(key: Any, data_seed: int, n_trials: int, n_starts: int) -> dict[str,
 def sweeps(at: Settings) -> list[Sweep]:
     """Data sets of 20 trials."""
     over = {
-        "data_seed": list(range(at["data_sets"])),
+        "data_seed": [1000 * at.get("seed", 0) + i for i in range(at["data_sets"])],
         "n_trials": [at["trials"]],
         "n_starts": [at["starts"]],
     }
@@ -68,7 +68,7 @@ def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
     row = tables["reaching-beliefs"].iloc[0]
     found: dict[str, Any] = {name: float(row[f"{name}_found"]) for name in TRUTH}
     problem = reaching(**found)
-    trials = reaches(at["trials"], 0, CAMERA)
+    trials = reaches(at["trials"], int(row["data_seed"]), CAMERA)
     beliefs = jax.jit(lambda data: track_beliefs(problem, data, observer=CAMERA(problem)))(trials)
     figure = plot_beliefs(beliefs, trials, problem, trial=1, states=STATES)
     return [Picture(figure, "An agent's beliefs in one reach, true and inferred", "beliefs")]

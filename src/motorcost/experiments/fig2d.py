@@ -63,7 +63,7 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
 def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
     """Mean movements at errors of each size, in random directions."""
     problem = reaching(**TRUTH)
-    keys = jax.random.split(jax.random.key(0), DRAWN)
+    keys = jax.random.split(jax.random.key(at.get("seed", 0)), DRAWN)
     errors = jnp.stack([jax.vmap(lambda key, s=s: error_of(key, s))(keys) for s in RMSES])
     errors = errors.reshape(-1, len(TRUTH))
     flat = jnp.concatenate([errors, jnp.zeros((1, len(TRUTH)))])

@@ -42,7 +42,7 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
 def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
     """Saccades, and the efforts that were found."""
     problem = saccade()
-    trials = simulate(problem, solve(problem), n_trials=100, key=jax.random.key(0))
+    trials = simulate(problem, solve(problem), n_trials=100, key=jax.random.key(at.get("seed", 0)))
     figure = Figure(figsize=(4.4, 4.0), layout="constrained")
     table = tables["saccades"]
     found_over_true(figure.subplots(), table[table["failed"] == ""], "effort", "effort r")

@@ -28,7 +28,7 @@ def random_task(problem: Any, effort_1: Any, effort_2: Any) -> Problem:
 
 def sweeps(at: Settings) -> list[Sweep]:
     """One data set of each problem, with efforts of its own."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(at.get("seed", 0))
     true = rng.uniform(LOW, HIGH, size=(at["problems"], 2))
     cells = [
         {"problem": i, "effort_1": float(one), "effort_2": float(two)}

@@ -163,7 +163,9 @@ def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
     policy = solve(problem)
     average = with_average_noise(reaching)()
     # Rollouts of its own: the table has no trajectories.
-    trials = simulate(problem, policy, n_trials=at["rollouts"], key=jax.random.key(0))
+    trials = simulate(
+        problem, policy, n_trials=at["rollouts"], key=jax.random.key(at.get("seed", 0))
+    )
     x, time = np.asarray(trials.observed), np.asarray(problem.times)
     computed = (
         ("exact moments", moments(problem, policy), ORANGE, "--"),

@@ -25,7 +25,7 @@ def sweeps(at: Settings) -> list[Sweep]:
         for name in TRUTH
         for value in axis(name, at["points"])
     ]
-    camera = LogLikelihood(at["trials"], CAMERA)
+    camera = LogLikelihood(at["trials"], CAMERA, at.get("seed", 0))
     return [
         Sweep(
             "camera-grid", recovery, fig2ef.cells(at), at["repetitions"], together=at["together"]

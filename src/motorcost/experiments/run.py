@@ -47,6 +47,7 @@ def reproduce(
     *,
     data: Path | None = None,
     together: int | None = None,
+    seed: int = 0,
     command: str = "",
     progress: Callable[[str, Standing], None] | None = None,
     **how: Any,
@@ -54,7 +55,7 @@ def reproduce(
     """Run the experiment's sweeps, or what is left of them, draw what they show, and write both
     into `folder`. `together` is how many fits run in one call, if not what the experiment says;
     `how` says where sweeps run: `workers`, `scheduler`, `retry_failed`."""
-    settings = dict(experiment.scales[scale])
+    settings = dict(experiment.scales[scale]) | {"seed": seed}
     if together is not None and "together" in settings:
         settings["together"] = together
     if experiment.data:
@@ -66,7 +67,7 @@ def reproduce(
     for plan in experiment.sweeps(settings):
         tell = None if progress is None else _telling(progress, f"{experiment.name} {plan.name}")
         where = folder / "tables" / f"{plan.name}-{scale}"
-        tables[plan.name], took = _timed(plan, where, progress=tell, **how)
+        tables[plan.name], took = _timed(plan, where, seed=seed, progress=tell, **how)
         seconds += took
     began = time.monotonic()
     numbers = tuple(experiment.numbers(settings, tables))

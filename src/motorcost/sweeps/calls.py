@@ -22,6 +22,7 @@ BUGS = (
     TypeError,
     NameError,
     AttributeError,
+    KeyError,
     ImportError,
     NotImplementedError,
     MemoryError,

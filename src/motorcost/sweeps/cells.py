@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,11 +27,12 @@ RESERVED = ("key", "keys", "repetition", "failed")
 class Cells:
     """What is swept: `columns` has a value for each cell, by name; a column has one type.
 
-    Each cell is run `repetitions` times; a row is one run: those of the first cell come first.
+    Each cell is run once for each of the `repetitions`; a row is one run: those of the first cell
+    come first.
     """
 
     columns: Mapping[str, Sequence[Value]]
-    repetitions: int
+    repetitions: range
 
     @property
     def size(self) -> int:
@@ -41,17 +42,21 @@ class Cells:
     @property
     def total(self) -> int:
         """The number of rows."""
-        return self.size * self.repetitions
+        return self.size * len(self.repetitions)
 
     def cell(self, row: int) -> dict[str, Value]:
         """The values of a row's cell, by name."""
-        return {name: each[row // self.repetitions] for name, each in self.columns.items()}
+        return {name: self.column(name, [row])[0] for name in self.columns}
+
+    def repetition(self, row: int) -> int:
+        """Which run of its cell a row is."""
+        return self.repetitions[row % len(self.repetitions)]
 
     def column(self, name: str, rows: Iterable[int]) -> list[Value]:
         """The values that a swept name, or "repetition", has in some rows."""
         if name == "repetition":
-            return [row % self.repetitions for row in rows]
-        return [self.columns[name][row // self.repetitions] for row in rows]
+            return [self.repetition(row) for row in rows]
+        return [self.columns[name][row // len(self.repetitions)] for row in rows]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -94,7 +99,7 @@ class Batch:
         return Batch(columns, self.plain, repetitions, bits, self.seed, self.size)
 
 
-def read_cells(over: Any, repetitions: int) -> Cells:
+def read_cells(over: Any, repetitions: range) -> Cells:
     """The cells that a user asks for: a grid, or a table with a row for each."""
     if hasattr(over, "to_dict") and hasattr(over, "columns"):  # pandas', without importing it
         given = {name: over[name].tolist() for name in over.columns}
@@ -119,6 +124,18 @@ def read_cells(over: Any, repetitions: int) -> Cells:
     return cells
 
 
+def read_repetitions(repetitions: Any) -> range:
+    """How often, from 0 on; or which ones."""
+    if not isinstance(repetitions, range):
+        return range(checks.whole("repetitions", repetitions, 1, "runs of each cell"))
+    if not repetitions or repetitions.start < 0 or repetitions.step != 1:
+        raise InputError(
+            "repetitions must be one or more that follow each other, as range(10, 30), got "
+            f"{repetitions}"
+        )
+    return repetitions
+
+
 def cut(cells: Cells, apart: Sequence[str], together: int) -> list[Sequence[int]]:
     """The rows of each chunk: at most `together`, all with the same values of `apart`.
 
@@ -128,9 +145,8 @@ def cut(cells: Cells, apart: Sequence[str], together: int) -> list[Sequence[int]
         groups: Iterable[Sequence[int]] = [range(cells.total)]
     else:
         by_value: dict[tuple[Value, ...], list[int]] = {}
-        shared = [cells.columns[name] for name in apart]
         for row in range(cells.total):
-            values = tuple(each[row // cells.repetitions] for each in shared)
+            values = tuple(cells.column(name, [row])[0] for name in apart)
             by_value.setdefault(values, []).append(row)
         groups = by_value.values()
     return [
@@ -149,8 +165,8 @@ def batch_maker(
         return Batch(
             columns={name: cells.column(name, rows) for name in cells.columns if name not in apart},
             plain={name: cells.column(name, rows[:1])[0] for name in apart},
-            repetitions=[row % cells.repetitions for row in rows],
-            bits=np.stack([fold(cells.cell(row), row % cells.repetitions) for row in rows]),
+            repetitions=[cells.repetition(row) for row in rows],
+            bits=np.stack([fold(cells.cell(row), cells.repetition(row)) for row in rows]),
             seed=seed,
             size=size,
         )
@@ -170,7 +186,8 @@ def fold(cell: Mapping[str, Value], repetition: int) -> np.ndarray:
 
 def _grid(over: Mapping[Any, Any]) -> dict[Any, list[Any]]:
     for name, values in over.items():
-        if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+        # A set has another order in every process, and then seems to be another sweep.
+        if isinstance(values, (str, bytes, Set)) or not hasattr(values, "__iter__"):
             raise InputError(f"over[{name!r}] must be a list of values, got {values!r}")
     combinations = list(itertools.product(*over.values()))
     return {name: [cell[i] for cell in combinations] for i, name in enumerate(over)}
@@ -222,8 +239,8 @@ def _refuse_twins(cells: Cells) -> None:
     for i, cell in enumerate(zip(*cells.columns.values(), strict=True)):
         if (first := seen.setdefault(cell, i)) != i:
             raise InputError(
-                f"over has the cell {describe(cells.cell(i * cells.repetitions))} twice (numbers "
-                f"{first} and {i}): to run a cell more than once, give repetitions"
+                f"over has the cell {describe(cells.cell(i * len(cells.repetitions)))} twice "
+                f"(numbers {first} and {i}): to run a cell more than once, give repetitions"
             )
 
 

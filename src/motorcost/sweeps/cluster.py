@@ -18,6 +18,7 @@ from typing import Any
 import cloudpickle  # type: ignore[import-untyped]
 import jax
 from distributed import CancelledError, Client, KilledWorker, LocalCluster, WorkerPlugin
+from distributed.comm.addressing import get_address_host_port
 
 from motorcost.errors import InputError
 from motorcost.sweeps import interrupts
@@ -31,6 +32,7 @@ IN_FLIGHT = 3
 PATIENCE = 10
 # Seconds between two looks at which workers there are.
 LOOK = 1.0
+_ADDRESSED = "scheduler must be the address of a Dask scheduler, as in 'tcp://host:8786'"
 # Settings of JAX that change numbers; a worker takes over those of the process that sweeps.
 _SETTINGS = (
     "jax_enable_x64",
@@ -49,7 +51,8 @@ class Quiet(WorkerPlugin):
     def setup(self, worker: Any) -> None:
         """Called in each worker as it starts."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        logging.getLogger("distributed").setLevel(logging.ERROR)
+        # What a cell raises is raised here, and need not be logged there too.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
 
 
 @contextmanager
@@ -63,6 +66,8 @@ def connected(workers: int | None, scheduler: Any) -> Iterator[Any]:
             raise InputError("scheduler must be a client that is not asynchronous")
         yield scheduler
     elif isinstance(scheduler, str) or hasattr(scheduler, "scheduler_address"):
+        if isinstance(scheduler, str):
+            _check_address(scheduler)
         try:
             client = Client(  # type: ignore[no-untyped-call]
                 scheduler, timeout=PATIENCE, set_as_default=False
@@ -73,10 +78,17 @@ def connected(workers: int | None, scheduler: Any) -> Iterator[Any]:
         with client:
             yield client
     else:
-        raise InputError(
-            "scheduler must be the address of a Dask scheduler, as in 'tcp://host:8786', a client "
-            f"or a cluster, got {scheduler!r}"
-        )
+        raise InputError(f"{_ADDRESSED}, a client or a cluster, got {scheduler!r}")
+
+
+def _check_address(address: str) -> None:
+    """Raise where no scheduler can be: a client would take its time to find out."""
+    if address.startswith("inproc://"):
+        return
+    try:
+        get_address_host_port(address)
+    except ValueError as error:
+        raise InputError(f"{_ADDRESSED}, got {address!r}: {error}") from None
 
 
 @contextmanager

@@ -71,11 +71,15 @@ class Folder:
                 f"{self.path} was written in format {there['format']}, and this motorcost knows "
                 f"format {FORMAT}: choose another folder, or the motorcost that wrote it"
             )
-        if differences := self._differences(there):
+        if (differences := self._differences(there)) and not self._empty():
             raise InputError(
                 f"{self.path} holds another sweep ({'; '.join(differences)}): choose another "
                 "folder, or delete it"
             )
+
+    def _empty(self) -> bool:
+        """Whether no results are here, be it because a mistake ended the first cell."""
+        return not self._table.exists() and next(self.parts(), None) is None
 
     def finished(self) -> bool:
         """Whether there is nothing left to do here, and so nothing to be locked."""
@@ -104,7 +108,7 @@ class Folder:
         try:
             self.check()  # again: somebody may have been quicker
             self._tidy()
-            if not self._sweep.exists():
+            if self._empty():  # then any other sweep that it was meant for is no loss
                 with written_whole(self._sweep) as draft:
                     draft.write_text(json.dumps(self._about, indent=2) + "\n")
             yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -25,6 +26,7 @@ from motorcost.sweeps.cells import (
     check_apart,
     cut,
     read_cells,
+    read_repetitions,
 )
 from motorcost.sweeps.fingerprint import fingerprint, full_name
 from motorcost.sweeps.folder import Folder, read, refused_as
@@ -69,7 +71,7 @@ def sweep(
     function: Callable[..., Any],
     over: Any,
     *,
-    repetitions: int = 1,
+    repetitions: int | range = 1,
     seed: int = 0,
     call: Call = "each",
     together: int | None = None,
@@ -85,7 +87,8 @@ def sweep(
     - `over`: a mapping from names to values (all combinations of them, the first name slowest),
       or a table of cells: a pandas `DataFrame`, or a list of mappings with the same names.
     - `repetitions`: how often each cell is run, each time with another random key. Keys depend
-      on `seed`, the cell's values and the repetition, and on nothing else.
+      on `seed`, the cell's values and the repetition, and on nothing else. After 10, more of them
+      are `range(10, 30)`.
     - `call`: "each": `function(key=key, effort=1e-5, ...)` returns a mapping from names to
       numbers or strings. "vmap": the same, but for JAX, which runs many cells at once: what the
       function returns are JAX's scalars. "arrays": `function(keys=keys, effort=array, ...)` gets
@@ -103,10 +106,10 @@ def sweep(
 
     The table has the swept names, `repetition` (from 0), what the function returned, and `failed`:
     the error that a cell ended in, with missing results, or "". What is a mistake in the program
-    (`TypeError`, `NameError`, too little memory and the like) is raised instead.
+    (`TypeError`, `KeyError`, too little memory and the like) is raised instead.
     """
     cells, apart, together = _checked(
-        function, over, repetitions, seed, call, together, apart, workers, scheduler
+        function, over, repetitions, seed, call, together, apart, workers, scheduler, progress
     )
     chunks = cut(cells, apart, together)
     gathered = Gathered(cells, chunks)
@@ -134,13 +137,21 @@ def sweep(
                 with _kept(store, gathered):
                     store.write_part(number, part)
             gathered.add(number, outcome)
-            report.tell()
+            report.kept()
 
         work = _Work(function, call, pending, lambda number: make(chunks[number]), keep)
-        if not pending or (workers is None and scheduler is None):
-            _run_here(work, report)
-        else:
-            _run_on_dask(work, report, workers, scheduler)
+        try:
+            if not pending or (workers is None and scheduler is None):
+                _run_here(work, report)
+            else:
+                _run_on_dask(work, report, workers, scheduler)
+        except KeyboardInterrupt as interrupt:
+            if store:
+                interrupt.add_note(
+                    f"{gathered.done} of {cells.total} rows are kept in {store.path}: the same "
+                    "call goes on from there"
+                )
+            raise
         table = gathered.table()
         if store:
             with _kept(store, gathered):
@@ -186,7 +197,9 @@ class _Report:
         self, progress: Callable[[Standing], Any] | None, gathered: Gathered, total: int
     ) -> None:
         self._progress, self._gathered, self._total = progress, gathered, total
-        self._before, self._began = gathered.done, time.monotonic()
+        self._since, self._began, self._calls = gathered.done, time.monotonic(), 0
+        self._first_round = True
+        self._pace: float | None = None  # seconds for a row
         self._workers: int | None = None
         self.dashboard: str | None = None
 
@@ -194,13 +207,29 @@ class _Report:
         """Tell it now."""
         if self._progress is None:
             return
-        done = self._gathered.done
-        now, left = done - self._before, self._total - done
-        seconds = (time.monotonic() - self._began) / now * left if now else None
+        left = self._total - self._gathered.done
         standing = Standing(
-            done, self._gathered.failed, self._total, seconds, self._workers or 0, self.dashboard
+            self._gathered.done,
+            self._gathered.failed,
+            self._total,
+            None if self._pace is None else self._pace * left,
+            self._workers or 0,
+            self.dashboard,
         )
         self._progress(standing)
+
+    def kept(self) -> None:
+        """Take note that a call has ended, and tell."""
+        self._calls += 1
+        now, rows = time.monotonic(), self._gathered.done - self._since
+        round_is_over = self._calls > (self._workers or 0)
+        if self._first_round or round_is_over:
+            self._pace = (now - self._began) / rows
+        if self._first_round and round_is_over:
+            # It took longer than others will: processes were started and programs compiled.
+            self._first_round = False
+            self._since, self._began, self._calls = self._gathered.done, now, 0
+        self.tell()
 
     def looked(self, workers: int) -> None:
         """Take the number of workers, and tell if it is news."""
@@ -243,9 +272,8 @@ def _checked(
     apart: Any,
     workers: Any,
     scheduler: Any,
+    progress: Any,
 ) -> tuple[Cells, tuple[str, ...], int]:
-    if not callable(function):
-        raise InputError(f"function must be a function, got {function!r}")
     checks.one_of("call", call, CALLS)
     if checks.whole("seed", seed, 0, "of the random keys") >= 2**32:
         raise InputError(f"seed (of the random keys) must be below 2**32, got {seed}")
@@ -256,8 +284,27 @@ def _checked(
     if together is None:
         together = 1 if call == "each" else _TOGETHER
     checks.whole("together", together, 1, "cells in one call")
-    cells = read_cells(over, checks.whole("repetitions", repetitions, 1, "runs of each cell"))
-    return cells, check_apart(apart, cells, call), int(together)
+    if progress is not None:
+        checks.takes("progress", progress, "standing")
+    cells = read_cells(over, read_repetitions(repetitions))
+    apart = check_apart(apart, cells, call)
+    _check_function(function, call, cells, apart)
+    return cells, apart, int(together)
+
+
+def _check_function(function: Any, call: Call, cells: Cells, apart: Sequence[str]) -> None:
+    """Raise if it cannot be called as it will be: before the first cell, not in all of them."""
+    keys = "keys" if call == "arrays" else "key"
+    try:
+        checks.takes("function", function, **{keys: ...}, **cells.columns)
+    except InputError as error:
+        other = "key" if call == "arrays" else "keys"
+        if callable(function) and other in inspect.signature(function).parameters:
+            hint = 'call="each" or "vmap"' if call == "arrays" else 'call="arrays"'
+            raise InputError(f"{error} (sweep what takes {other} with {hint})") from None
+        raise
+    if hasattr(function, "check_columns"):
+        function.check_columns(cells.columns, apart)
 
 
 def _about(
@@ -276,12 +323,16 @@ def _about(
         "function": full_name(function),
         "fingerprint": fingerprint(function),
         "cells": cells.checksum(),
-        "repetitions": cells.repetitions,
+        "repetitions": _written(cells.repetitions),
         "seed": int(seed),
         "call": call,
         "together": together,
         "apart": list(apart),
     }
+
+
+def _written(repetitions: range) -> int | str:
+    return f"{repetitions.start} to {repetitions[-1]}" if repetitions.start else repetitions.stop
 
 
 def _duration(seconds: float) -> str:

@@ -120,7 +120,7 @@ class Gathered:
         if not outcome.columns:
             return  # all failed
         row = self._chunks[number][0]
-        where = describe(self._cells.cell(row), row % self._cells.repetitions)
+        where = describe(self._cells.cell(row), self._cells.repetition(row))
         for name in outcome.columns:
             if name in self._cells.columns:
                 raise InputError(f"the function returned {name!r}, which is a name that is swept")
