@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 from motorcost.baselines import with_average_noise
 from motorcost.diagnostics import check_fit
 from motorcost.experiments.reaches import LABELS as COSTS
-from motorcost.experiments.reaches import TRUTH
 from motorcost.experiments.recorded_reaches import DT, Reaches
 from motorcost.fit import Fit, fit
 from motorcost.maximum import evaluator
@@ -27,10 +26,6 @@ SUPPORTS = {
     "motor_noise": LogUniform(0.01, 3.0),
     "recording_noise": LogUniform(1e-5, 0.1),
 }
-# Searches begin at the costs of the paper's simulations and around them, within a factor of about
-# three: where next to nothing costs anything, policies hardly settle, and one evaluation takes
-# many seconds.
-START = {**TRUTH, "motor_noise": 0.5, "recording_noise": 1e-3}
 MOST_EVALUATIONS = 100
 # The paper holds motor noise at the value of its simulations.
 USUAL_NOISE = float(defaults(reaching)["motor_noise"])
@@ -66,8 +61,7 @@ class Fitting:
             trials,
             free,
             observer=CAMERA,
-            n_starts=0,
-            starts=self._begin(keys[0], list(free)),
+            n_starts=self.starts,
             max_evaluations=MOST_EVALUATIONS,
             key=keys[0],
         )
@@ -91,19 +85,6 @@ class Fitting:
         course = checked.replicates[:, :, :, 0].mean(axis=0)
         row |= _explained(np.asarray(trials.observed)[:, :, 0], course)
         return row | self._slices(found)
-
-    def _begin(self, key: Any, names: Sequence[str]) -> list[dict[str, float]]:
-        away = np.array(jax.random.normal(key, (self.starts, len(names)))) * np.log(3.0)
-        away[0] = 0.0
-        return [
-            {
-                name: float(
-                    np.clip(START[name] * np.exp(a), SUPPORTS[name].low, SUPPORTS[name].high)
-                )
-                for name, a in zip(names, one, strict=True)
-            }
-            for one in away
-        ]
 
     def _estimates(self, found: Fit) -> dict[str, float]:
         ends = found.interval(0.95)
@@ -143,7 +124,7 @@ class Fitting:
 def _with_average_noise(found: Fit, key: Any) -> Fit:
     """The paper's baseline for the same trials: steady noise as strong, on average over a trial, as
     that of the fitted model; costs and recording noise are fitted anew."""
-    held = {name: found.estimates.get(name, START[name]) for name in (*COSTS, "motor_noise")}
+    held = {name: found.estimates.get(name, USUAL_NOISE) for name in (*COSTS, "motor_noise")}
     free = {name: SUPPORTS[name] for name in (*COSTS, "recording_noise")}
     # Noise that followed the costs that are tried would take minutes to compile.
     return fit(
