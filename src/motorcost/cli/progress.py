@@ -15,25 +15,27 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from motorcost.sweeps import Standing
+
 # Where there is no terminal, long work says how it stands once in so many seconds.
 _EVERY = 30.0
 
 
 @contextmanager
 def showing_progress(quiet: bool) -> Iterator[Callable[..., None]]:
-    """A function to report progress to: what is being done, how far, of how much, and more words
-    if there are any. A bar on a terminal; elsewhere a line for each kind of work, and now and
-    then one with the words; nothing if `quiet`."""
+    """A function to report progress to: what is being done, how far and of how much, and a
+    `Standing` of it if there is one. A bar on a terminal; elsewhere a line for each kind of work,
+    and now and then one with what the standing says; nothing if `quiet`."""
     if quiet:
         yield lambda *_: None
         return
     if not sys.stderr.isatty():
         said: dict[str, float] = {}
 
-        def say(what: str, done: int, total: int | None, more: str = "") -> None:
+        def say(what: str, done: int, total: int | None, standing: Standing | None = None) -> None:
             now = time.monotonic()
-            if what not in said or (more and now - said[what] >= _EVERY):
-                line = f"{what}: {more}" if more else f"{what} ..."
+            if what not in said or (standing and (now - said[what] >= _EVERY or done == total)):
+                line = f"{what}: {standing}" if standing else f"{what} ..."
                 print(line, file=sys.stderr, flush=True)
                 said[what] = now
 
@@ -41,22 +43,26 @@ def showing_progress(quiet: bool) -> Iterator[Callable[..., None]]:
         return
     columns = (
         TextColumn("{task.description:<30}"),
-        BarColumn(),
+        BarColumn(bar_width=12),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[failed]}"),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("", total=None)
-        doing = ""
+        bar = bars.add_task("", total=None, failed="")
+        doing = where = ""
 
-        def show(what: str, done: int, total: int | None, more: str = "") -> None:
-            nonlocal doing
+        def show(what: str, done: int, total: int | None, standing: Standing | None = None) -> None:
+            nonlocal doing, where
             if what != doing:
                 bars.reset(bar, description=what, total=total)
                 doing = what
-            words = f"{what}: {more}" if more else what
-            bars.update(bar, completed=done, total=total, description=words)
+            failed = f"{standing.failed} failed" if standing and standing.failed else ""
+            bars.update(bar, completed=done, total=total, failed=failed)
+            if standing and standing.where != where:
+                where = standing.where
+                bars.console.print(where, highlight=False)
 
         yield show

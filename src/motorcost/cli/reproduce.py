@@ -84,7 +84,7 @@ def reproduce(
             with showing_progress(quiet) as show:
 
                 def tell(what: str, at: Any, show: Any = show) -> None:
-                    show(what, at.done, at.total, str(at))
+                    show(what, at.done, at.total, at)
 
                 outcome = carry_out(
                     experiment,

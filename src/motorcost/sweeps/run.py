@@ -60,11 +60,14 @@ class Standing:
             words.append(f"{left} left")
             if self.seconds_left is not None:
                 words.append(f"about {_duration(self.seconds_left)}")
-        text = ", ".join(words)
-        if self.dashboard is not None:
-            plural = "" if self.workers == 1 else "s"
-            text += f"; {self.workers} worker{plural}, {self.dashboard}"
-        return text
+        return "; ".join(filter(None, [", ".join(words), self.where]))
+
+    @property
+    def where(self) -> str:
+        """The workers and Dask's page, in words, if there are any."""
+        if self.dashboard is None:
+            return ""
+        return f"{self.workers} worker{'' if self.workers == 1 else 's'}, {self.dashboard}"
 
 
 def sweep(
