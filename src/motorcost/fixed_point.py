@@ -25,8 +25,8 @@ Unknown = Float[Array, "i j k *lanes"]
 MEMORY = 3
 # A step that is this close to a combination of others (its squared sine) tells nothing new.
 _COLLINEAR = 1e-11
-# Of a linear equation: what of the right side may be left, steps that are remembered (with 3, some
-# are never solved; with 10, they take twice as many steps as with 20), and the most steps.
+# Of a linear equation: what of the right side may be left, steps that are remembered (with 3 of
+# them some equations are never solved), and the most steps.
 _EXACT, _REMEMBERED, _MOST = 1e-13, 20, 500
 
 

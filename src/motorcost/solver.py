@@ -324,8 +324,10 @@ def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _
     # ones need not, and could end on a saddle: where the cost grows, go back and take a plain one.
     descends = p.E.shape[2] == 0
 
-    def falls(cost: Float[Array, "*lanes"], before: Float[Array, "*lanes"]) -> Array:
-        return jnp.where(descends, cost <= before * (1 + _COST_ROUNDING), True)
+    def grows(
+        cost: Float[Array, "*lanes"], before: Float[Array, "*lanes"]
+    ) -> Bool[Array, "*lanes"]:
+        return (cost > before * (1 + _COST_ROUNDING)) & descends
 
     def sweep(so_far: _Progress) -> _Progress:
         first = so_far.sweeps == 0
@@ -346,7 +348,7 @@ def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _
             & jnp.isfinite(forward.K).all(axis=(0, 1, 2))
         )
         combined = ((tried != L) & jnp.isfinite(L)).any(axis=(0, 1, 2))
-        refused = combined & ~(finite & falls(forward.cost, so_far.cost))
+        refused = combined & (~finite | grows(forward.cost, so_far.cost))
         now = active(so_far)
         kept = now & finite & ~refused
 
