@@ -71,13 +71,32 @@ def test_nothing_to_solve_is_zero():
     assert (settle_linear(lambda v: v, jnp.zeros((2, 1, 3, 4))) == 0).all()
 
 
-def test_it_ends_where_there_is_no_solution():
-    """Nothing reaches the second unknown; and where there are no numbers none come out."""
+def times(M):
+    return lambda v: (M @ v.reshape(-1, 1)).reshape(v.shape)
+
+
+@pytest.mark.parametrize("turned", [0.0, 1.1])
+@pytest.mark.parametrize("M", [[[1.0, 2.0], [0.0, 1.0]], [[0.0, -1.0], [1.0, 0.0]]])
+def test_a_step_that_closes_nothing_is_not_the_last(M, turned):
+    """The gap is at right angles to what a step along it does."""
+    turn = np.array([[np.cos(turned), -np.sin(turned)], [np.sin(turned), np.cos(turned)]])
+    M, b = turn @ np.array(M) @ turn.T, turn @ np.array([1.0, -1.0])
+    assert_allclose(b @ M @ b, 0.0, atol=1e-15)
+    x = settle_linear(times(M), jnp.asarray(b).reshape(1, 2, 1, 1))
+    assert_allclose(x.ravel(), np.linalg.solve(M, b), rtol=1e-12)
+
+
+def test_what_is_not_solved_is_no_number():
+    """Nothing reaches the second unknown; the third lane has no numbers to begin with."""
     b = jnp.array([[1.0, 2.0], [1.0, 0.0], [jnp.nan, 1.0]]).T.reshape(1, 2, 1, 3)
     x = settle_linear(lambda v: v.at[:, 1].set(0.0), b).reshape(2, 3)
-    assert x[0, :2].tolist() == [1.0, 1.0]
-    assert jnp.isnan(x[:, 2]).all()
+    assert jnp.isnan(x).all(axis=0).tolist() == [True, False, True]
+    assert x[:, 1].tolist() == [1.0, 0.0]
     assert jnp.isnan(settle_linear(lambda v: v, b[..., 2:])).all()
+    # More steps would have to be remembered for this one than are.
+    shift = jnp.eye(200) + 1.8 * jnp.eye(200, k=1)
+    far = settle_linear(times(shift), jnp.ones((8, 5, 5, 1)))
+    assert jnp.isnan(far).all()
 
 
 def steps_until_settled(accelerated):

@@ -4,6 +4,7 @@ import errno
 import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -566,6 +567,43 @@ def test_a_folder_without_results_is_taken_over(change, tmp_path):
     table = sweep(**given, folder=folder)
     same(sweep(**given, folder=folder), table)
     same(table, sweep(**given))
+
+
+def test_names_that_the_sweep_uses_itself_can_be_swept():
+    table = sweep(
+        lambda key, function, what, seed: {"x": f"{function}{what}{seed}"},
+        {"function": ["a", "b"], "what": [1], "seed": [2]},
+    )
+    assert table["x"].tolist() == ["a12", "b12"]
+
+
+def test_a_decorator_may_take_other_arguments():
+    def inner(model, key, a):
+        return {"x": model + a}
+
+    @functools.wraps(inner)
+    def outer(**given):
+        return inner(10, **given)
+
+    assert sweep(outer, {"a": [1]})["x"].tolist() == [11]
+    with pytest.raises(InputError, match="takes"):
+        sweep(inner, {"a": [1]})
+
+
+def test_a_table_of_another_sweep_that_appears_is_refused(tmp_path, monkeypatch):
+    """Between the first look into the folder and reading what is there."""
+    sweep(draw, GRID, folder=tmp_path / "theirs")
+    folder = tmp_path / "results"
+    check = on_disk.Folder.check
+
+    def check_and_then_finish(self):
+        check(self)
+        if not folder.exists():
+            shutil.copytree(tmp_path / "theirs", folder)
+
+    monkeypatch.setattr(on_disk.Folder, "check", check_and_then_finish)
+    with pytest.raises(InputError, match="seed 0 there, 1 here"):
+        sweep(draw, GRID, folder=folder, seed=1)
 
 
 def test_single_precision_is_another_sweep(tmp_path):

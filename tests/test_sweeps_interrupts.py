@@ -50,9 +50,26 @@ def test_a_second_is_not_postponed():
             check()
 
 
-def test_not_lost_at_the_end():
-    with pytest.raises(KeyboardInterrupt), interrupts.postponed():
+@pytest.mark.parametrize("end", [lambda: None, lambda: 1 / 0])
+def test_not_lost_at_the_end(end):
+    def interrupted():
         ctrl_c()
+        end()
+
+    with pytest.raises(KeyboardInterrupt), interrupts.postponed():
+        interrupted()
+
+
+@pytest.mark.parametrize("way", [interrupts.noticed, interrupts.postponed])
+def test_what_a_handler_makes_of_it_counts(way):
+    """A user's own may do something else than raise an error."""
+    seen = []
+    usual = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    with way() as check:
+        ctrl_c()
+        check()
+    signal.signal(signal.SIGINT, usual)
+    assert seen == [signal.SIGINT]
 
 
 def test_left_alone_where_interrupts_do_not_come():

@@ -181,21 +181,24 @@ def distinct(what: str, names: Sequence[str]) -> None:
             raise InputError(f"{what} must differ from each other, got {name!r} twice")
 
 
-def takes(what: str, function: Any, *positional: str, **by_name: Any) -> None:
+def takes(what: str, function: Any, /, *positional: str, **by_name: Any) -> None:
     """Raise unless `function` can be called with these arguments, as far as it tells."""
     if not callable(function):
         raise InputError(f"{what} must be a function, got {_brief(function)}")
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # not every function of C has one
-        return
-    try:
-        signature.bind(*positional, **by_name)
-    except TypeError as error:
-        given = ", ".join([*positional, *(f"{name}=..." for name in by_name)])
-        raise InputError(
-            f"{what} is called with ({given}), but takes {signature}: {error}"
-        ) from None
+    refusals = []
+    # A decorator may take other arguments than what it decorates: either will do.
+    for follow_wrapped in (True, False):
+        try:
+            signature = inspect.signature(function, follow_wrapped=follow_wrapped)
+        except (TypeError, ValueError):  # not every function of C has one
+            return
+        try:
+            signature.bind(*positional, **by_name)
+            return
+        except TypeError as error:
+            refusals.append(f"but takes {signature}: {error}")
+    given = ", ".join([*positional, *(f"{name}=..." for name in by_name)])
+    raise InputError(f"{what} is called with ({given}), {refusals[0]}")
 
 
 def one_of(what: str, name: str, known_names: Sequence[str]) -> str:

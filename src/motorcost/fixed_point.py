@@ -25,9 +25,10 @@ Unknown = Float[Array, "i j k *lanes"]
 MEMORY = 3
 # A step that is this close to a combination of others (its squared sine) tells nothing new.
 _COLLINEAR = 1e-11
-# Of a linear equation: what of the right side may be left, steps that are remembered (with 3 of
-# them some equations are never solved), and the most steps.
-_EXACT, _REMEMBERED, _MOST = 1e-13, 20, 500
+# Of a linear equation: what of the right side is as good as nothing, and with how much left it
+# counts as solved; steps that are remembered (with 3 of them some equations are never solved), and
+# the most steps; what part of the gap a step must close to be followed by another like it.
+_EXACT, _SOLVED, _REMEMBERED, _MOST, _HELPFUL = 1e-13, 1e-6, 20, 500, 0.1
 
 
 class Acceleration(NamedTuple):
@@ -54,7 +55,7 @@ class Acceleration(NamedTuple):
     def next(self, x: Unknown, image: Unknown, step: Any) -> tuple[Unknown, Acceleration]:
         """Where to go on from x, whose image is g(x), and what is known then. `step` counts."""
         gap = image - x
-        size = jnp.sqrt(_dot(gap, gap))
+        size = _size(gap)
         forget = ~(size < self.size) | jnp.isinf(self.size)
         slot = (jnp.arange(MEMORY) == step % MEMORY).reshape(-1, *[1] * x.ndim)
 
@@ -80,50 +81,57 @@ def _dot(a: Float[Array, "*any i j k *lanes"], b: Unknown) -> Float[Array, "*any
 
 
 def settle_linear(matvec: Callable[[Unknown], Unknown], b: Unknown) -> Unknown:
-    """x with matvec(x) = b, for a matvec near one, as the sweeps' linearisation is.
+    """x with matvec(x) = b, for a matvec near one, as the sweeps' linearisation is; NaN where it
+    is not found.
 
-    By generalised conjugate residuals: each step goes along the gap that is left, without what the
-    last steps did, as far as makes the gap least. So it never grows, whatever the matvec; the
-    bound on the steps is there only so that it ends.
+    By generalised conjugate residuals: each step goes along the gap that is left, without what
+    the last steps did, as far as makes the gap least. Where that hardly helps, the next step goes
+    along the effect of this one: otherwise it could be the same again.
     """
-    norm = jnp.sqrt(_dot(b, b))
-
-    def is_open(gap: Unknown) -> Bool[Array, "*lanes"]:
-        return jnp.sqrt(_dot(gap, gap)) > _EXACT * norm
+    norm = _size(b)
 
     def improve(so_far: _Settling) -> _Settling:
-        step, x, gap, moves, effects = so_far
-        move, effect = gap, matvec(gap)
+        move, effect = so_far.ahead, matvec(so_far.ahead)
+        whole = _size(effect)
         for _ in range(2):  # once would leave rounding of what is taken away
-            share = _dot(effects, effect).reshape(-1, 1, 1, 1, *norm.shape)
-            effect = effect - (share * effects).sum(axis=0)
-            move = move - (share * moves).sum(axis=0)
-        size = jnp.sqrt(_dot(effect, effect))
-        # Lanes that are done stay: rounding would drive them about.
-        done = ~is_open(gap) | (size == 0)
-        scale = jnp.where(done, 0.0, 1.0 / jnp.where(done, 1.0, size))
-        move, effect = (jnp.where(done, 0.0, each * scale) for each in (move, effect))
-        length = _dot(effect, gap)
+            share = _dot(so_far.effects, effect).reshape(-1, 1, 1, 1, *norm.shape)
+            effect = effect - (share * so_far.effects).sum(axis=0)
+            move = move - (share * so_far.moves).sum(axis=0)
+        size = _size(effect)
+        # Lanes that are done stay, for rounding would drive them about; and where there is no
+        # direction left, what there is would be blown up.
+        going = so_far.open & (size > _EXACT * whole)
+        scale = jnp.where(going, 1.0 / jnp.where(going, size, 1.0), 0.0)
+        move, effect = (jnp.where(going, each * scale, 0.0) for each in (move, effect))
+        length = _dot(effect, so_far.gap)
+        gap = so_far.gap - length * effect
+        helps = jnp.abs(length) > _HELPFUL * _size(so_far.gap)
+        slot = so_far.step % _REMEMBERED
         return _Settling(
-            step + 1,
-            x + length * move,
-            jnp.where(size == 0, 0.0, gap - length * effect),
-            moves.at[step % _REMEMBERED].set(move),
-            effects.at[step % _REMEMBERED].set(effect),
+            step=so_far.step + 1,
+            x=so_far.x + length * move,
+            gap=gap,
+            ahead=jnp.where(helps, gap, effect),
+            moves=so_far.moves.at[slot].set(move),
+            effects=so_far.effects.at[slot].set(effect),
+            open=going & (_size(gap) > _EXACT * norm),
         )
 
-    def go_on(so_far: _Settling) -> Bool[Array, ""]:
-        return is_open(so_far.gap).any() & (so_far.step < _MOST)
-
     none = jnp.zeros((_REMEMBERED, *b.shape))
-    start = _Settling(jnp.array(0), jnp.zeros_like(b), b, none, none)
-    x = lax.while_loop(go_on, improve, start).x
-    return jnp.where(jnp.isfinite(norm), x, jnp.nan)
+    start = _Settling(jnp.array(0), jnp.zeros_like(b), b, b, none, none, norm > 0)
+    last = lax.while_loop(lambda s: s.open.any() & (s.step < _MOST), improve, start)
+    return jnp.where(_size(last.gap) <= _SOLVED * norm, last.x, jnp.nan)
 
 
 class _Settling(NamedTuple):
     step: Int[Array, ""]
     x: Unknown
     gap: Unknown  # b - matvec(x)
+    ahead: Unknown  # where the next step goes
     moves: Float[Array, "remembered i j k *lanes"]
     effects: Float[Array, "remembered i j k *lanes"]  # matvec of the moves; orthonormal
+    open: Bool[Array, "*lanes"]
+
+
+def _size(a: Unknown) -> Float[Array, "*lanes"]:
+    return jnp.sqrt(_dot(a, a))

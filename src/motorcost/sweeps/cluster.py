@@ -145,13 +145,13 @@ def run_on(
     pending: Iterable[int],
     batch: Callable[[int], Batch],
     keep: Callable[[int, Outcome], None],
-    looked: Callable[[int], None],
+    looked: Callable[[int, int], None],
     interrupted: Callable[[], None],
 ) -> None:
     """Run chunks by their numbers, and keep what each gives as soon as it is there.
 
-    `looked` is told the number of workers now and then. Without any, it waits for some.
-    `interrupted` raises `KeyboardInterrupt` if there was a Ctrl-C.
+    `looked` is told the numbers of workers and of their threads now and then. Without any, it
+    waits for some. `interrupted` does what a Ctrl-C does, if there was one.
     """
     settings = {name: getattr(jax.config, name) for name in _SETTINGS if hasattr(jax.config, name)}
     token = uuid.uuid4().hex
@@ -173,7 +173,7 @@ def run_on(
         future.add_done_callback(finished.put)
 
     def take(future: Any) -> None:
-        number, _ = running[future.key]
+        number, _ = running.pop(future.key)
         try:
             with _reachable():
                 outcome = future.result()
@@ -185,7 +185,6 @@ def run_on(
                 suspects.append(number)
         else:
             keep(number, outcome)
-        del running[future.key]
 
     try:
         while waiting or running or suspects:
@@ -193,7 +192,7 @@ def run_on(
             if time.monotonic() >= next_look:
                 with _reachable():
                     threads = client.nthreads()
-                looked(len(threads))
+                looked(len(threads), sum(threads.values()))
                 room = IN_FLIGHT * max(sum(threads.values()), 1)
                 next_look = time.monotonic() + LOOK
             if not waiting and not running:

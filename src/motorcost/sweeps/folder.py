@@ -79,7 +79,8 @@ class Folder:
 
     def _empty(self) -> bool:
         """Whether no results are here, be it because a mistake ended the first cell."""
-        return not self._table.exists() and next(self.parts(), None) is None
+        # In this order: who finishes writes the table first, and then removes the parts.
+        return next(self.parts(), None) is None and not self._table.exists()
 
     def finished(self) -> bool:
         """Whether there is nothing left to do here, and so nothing to be locked."""

@@ -12,7 +12,7 @@ from typing import Any
 
 @contextmanager
 def noticed() -> Iterator[Callable[[], None]]:
-    """A function that raises `KeyboardInterrupt` if there was one, whatever became of it.
+    """A function that raises `KeyboardInterrupt` if a Ctrl-C raised one, whatever became of it.
 
     `mc.fit` ends early at a Ctrl-C, and returns what it has: that is no result of a cell.
     """
@@ -20,8 +20,11 @@ def noticed() -> Iterator[Callable[[], None]]:
 
     def notice(number: int, frame: Any, usual: Callable[[int, Any], Any]) -> None:
         nonlocal seen
-        seen = True
-        usual(number, frame)
+        try:
+            usual(number, frame)
+        except KeyboardInterrupt:
+            seen = True
+            raise
 
     def check() -> None:
         if seen:
@@ -55,7 +58,11 @@ def postponed() -> Iterator[Callable[[], None]]:
             interrupt()
 
     with _handled_by(postpone):
-        yield check
+        try:
+            yield check
+        except Exception:
+            check()  # an error must not make it forgotten
+            raise
         check()
 
 

@@ -123,6 +123,7 @@ def sweep(
         store.check()
         if store.finished():
             _load(store, gathered)
+            store.check()  # again: the table may be of another sweep that has just finished
             if not gathered.missing(retry_failed):
                 _Report(progress, gathered, cells.total).tell()
                 return to_frame(gathered.table())
@@ -204,6 +205,7 @@ class _Report:
         self._first_round = True
         self._pace: float | None = None  # seconds for a row
         self._workers: int | None = None
+        self._at_once = 0  # calls on all workers, beside this process
         self.dashboard: str | None = None
 
     def tell(self) -> None:
@@ -225,8 +227,8 @@ class _Report:
         """Take note that a call has ended, and tell."""
         self._calls += 1
         now, rows = time.monotonic(), self._gathered.done - self._since
-        round_is_over = self._calls > (self._workers or 0)
-        if self._first_round or round_is_over:
+        round_is_over = self._calls > self._at_once
+        if rows and (self._first_round or round_is_over):
             self._pace = (now - self._began) / rows
         if self._first_round and round_is_over:
             # It took longer than others will: processes were started and programs compiled.
@@ -234,8 +236,9 @@ class _Report:
             self._since, self._began, self._calls = self._gathered.done, now, 0
         self.tell()
 
-    def looked(self, workers: int) -> None:
-        """Take the number of workers, and tell if it is news."""
+    def looked(self, workers: int, at_once: int) -> None:
+        """Take the number of workers, and of calls that they run at once; tell if it is news."""
+        self._at_once = at_once
         if workers != self._workers:
             self._workers = workers
             self.tell()
