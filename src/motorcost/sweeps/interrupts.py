@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -40,16 +41,15 @@ def postponed() -> Iterator[Callable[[], None]]:
 
     Dask's client cannot be interrupted anywhere without errors that its event loop then logs.
     """
-    seen = 0
+    seen = False
     waiting: Callable[[], Any] | None = None
 
     def postpone(number: int, frame: Any, usual: Callable[[int, Any], Any]) -> None:
         nonlocal seen, waiting
-        seen += 1
-        if seen > 1:
+        if seen:
             usual(number, frame)
         else:
-            waiting = lambda: usual(number, frame)  # noqa: E731
+            seen, waiting = True, partial(usual, number, frame)
 
     def check() -> None:
         nonlocal waiting
