@@ -22,8 +22,8 @@ from cases import (
     value,
     value_and_gradient,
 )
-from motorcost.maximum import evaluator
-from motorcost.model import make_model
+from motorcost.fitting.maximum import evaluator
+from motorcost.fitting.objective import make_model
 from timing import Comparison, Run
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import motorcost as mc
-from motorcost.model import evaluate, make_model
+from motorcost.fitting.objective import evaluate, make_model
 from timing import machine
 
 RESULTS = Path(__file__).parent / "results" / "gpu.json"

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import motorcost as mc
-from motorcost import fixed_point, solver
+from motorcost.model import solver
+from motorcost.numerics import fixed_point
 
 POINTS, MOST = 200, 500
 

@@ -4,9 +4,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from motorcost import baselines, tasks
-from motorcost.beliefs import Beliefs, track_beliefs
-from motorcost.delay import delay
+from motorcost import tasks
+from motorcost.data.movements import Movements, concatenate_movements
 from motorcost.diagnostics import (
     bootstrap,
     check_fit,
@@ -16,21 +15,24 @@ from motorcost.diagnostics import (
     simulate_like,
 )
 from motorcost.errors import ConvergenceError, InputError, PrecisionError
-from motorcost.fit import Fit, fit
-from motorcost.likelihood import log_likelihood
-from motorcost.moments import Moments, expected_cost, moments
-from motorcost.movements import Movements, concatenate_movements
-from motorcost.observer import Observer, Recording, observe
-from motorcost.parameters import LogNormal, LogUniform, Normal, Uniform
-from motorcost.problem import Problem
-from motorcost.recovery import Recovery
-from motorcost.simulate import simulate
-from motorcost.solver import Policy, solve
+from motorcost.fitting import baselines
+from motorcost.fitting.fitted import Fit, fit
+from motorcost.fitting.recovery import Recovery
+from motorcost.inference.beliefs import Beliefs, track_beliefs
+from motorcost.inference.likelihood import log_likelihood
+from motorcost.model.delay import delay
+from motorcost.model.moments import Moments, expected_cost, moments
+from motorcost.model.observer import Observer, Recording, observe
+from motorcost.model.problem import Problem
+from motorcost.model.simulate import simulate
+from motorcost.model.solver import Policy, solve
+from motorcost.model.trials import Trials, concatenate
 from motorcost.sweeps import sweep
-from motorcost.trials import Trials, concatenate
+from motorcost.tasks.supports import LogNormal, LogUniform, Normal, Uniform
 
 if TYPE_CHECKING:
-    from motorcost import datasets, io, plots
+    from motorcost import io, plots
+    from motorcost.io import datasets
 
 __version__ = version("motorcost")
 
@@ -78,8 +80,11 @@ __all__ = [
 ]
 
 
+# Loaded when first used: matplotlib and pandas are slow to import.
+_LAZY = {"datasets": "motorcost.io.datasets", "io": "motorcost.io", "plots": "motorcost.plots"}
+
+
 def __getattr__(name: str) -> Any:
-    # Loaded when first used: matplotlib and pandas are slow to import.
-    if name in ("datasets", "io", "plots"):
-        return import_module(f"motorcost.{name}")
+    if name in _LAZY:
+        return import_module(_LAZY[name])
     raise AttributeError(f"module 'motorcost' has no attribute {name!r}")

@@ -15,7 +15,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from motorcost.errors import InputError, PrecisionError
-from motorcost.linalg import EIGENVALUE_ROUNDING, definiteness
+
+# Eigenvalues of a semidefinite matrix come out this far below zero by rounding alone.
+EIGENVALUE_ROUNDING = 1e-10
 
 
 def require_float64() -> None:
@@ -120,6 +122,18 @@ def symmetric(
                 f"{name} must be positive {kind}, got lowest eigenvalue {eigenvalue:.3g}{at}"
             )
     return (value + jnp.swapaxes(value, -1, -2)) / 2
+
+
+def definiteness(M: np.ndarray) -> np.ndarray:
+    """The lowest eigenvalue of each symmetric matrix (their last two axes) after scaling its
+    diagonal to one.
+
+    Positive for a definite matrix, not below -EIGENVALUE_ROUNDING for a semidefinite one. The
+    scaling keeps a large entry from hiding a wrong sign beside it.
+    """
+    diagonal = np.diagonal(M, axis1=-2, axis2=-1)
+    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    return np.linalg.eigvalsh(M / (scale[..., :, None] * scale[..., None, :]))[..., 0]
 
 
 def nonnegative(**values: Any) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import jax
 
 import motorcost as mc
-from motorcost.analysis import Analysis, analyse
 from motorcost.errors import InputError
 from motorcost.io import check_folder, write_csv
 from motorcost.report import write_fit
-from motorcost.study import Study
+from motorcost.study.analysis import Analysis, analyse
+from motorcost.study.settings import Study
 
 TRUTH: dict[str, Any] = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
 NOISE = 1e-3  # of the camera, in metres

@@ -14,8 +14,8 @@ from motorcost.cli.computing import Device
 from motorcost.cli.options import pairs, values_of
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
-from motorcost.search import METHODS
-from motorcost.study import TASKS, Study, find_task
+from motorcost.fitting.search import METHODS
+from motorcost.study.settings import TASKS, Study, find_task
 
 Output = Annotated[
     Path, typer.Option("-o", "--output", help="Folder for the results; made if missing.")
@@ -89,9 +89,9 @@ def fit(
     Writes fit.json, report.html and figures/ into the output folder. Interrupted (Ctrl-C), it
     keeps what it has; the same command then goes on from there.
     """
-    from motorcost.analysis import analyse
     from motorcost.io import check_folder
     from motorcost.report import read_result, result_of, write_fit
+    from motorcost.study.analysis import analyse
 
     study = _study(locals())
     check_folder(output)
@@ -148,7 +148,7 @@ def init(
 ) -> None:
     """Write a study file with comments, to be filled in and run by motorcost fit."""
     import motorcost as mc
-    from motorcost.template import study_template
+    from motorcost.study.template import study_template
 
     if study.exists() and not force:
         raise InputError(f"{study} is there already: choose another name, or --force")
@@ -226,7 +226,7 @@ def _has_result(folder: Path) -> bool:
 
 def _study(given: dict[str, Any]) -> Any:
     """The study in a file, or the one that the options describe."""
-    from motorcost.parameters import LogUniform
+    from motorcost.tasks.supports import LogUniform
 
     data = given["data"]
     if data.suffix.lower() == ".toml":

@@ -120,7 +120,7 @@ def _list() -> None:
 
 
 def _needs_data(experiment: Any) -> str:
-    from motorcost.datasets import describe
+    from motorcost.io.datasets import describe
 
     places = "; or ".join(f"{name} from {describe(name).where}" for name in experiment.data)
     return f"{experiment.name} needs recordings, --data FOLDER: {places}"

@@ -12,7 +12,7 @@ from motorcost.cli.computing import Device
 from motorcost.cli.options import values_of
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
-from motorcost.study import TASKS, find_task
+from motorcost.study.settings import TASKS, find_task
 
 
 @app.command(

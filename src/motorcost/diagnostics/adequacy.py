@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from motorcost.beliefs import Beliefs
 from motorcost.diagnostics.replicates import simulate_like
 from motorcost.errors import InputError
-from motorcost.fit import Fit
+from motorcost.fitting.fitted import Fit
+from motorcost.inference.beliefs import Beliefs
 
 # What counts as a miss large enough to mention: of the variance and the correlation from step to
 # step of innovations, and of the share of samples within the band of 95 %.

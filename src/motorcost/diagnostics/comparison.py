@@ -10,9 +10,9 @@ import numpy as np
 from motorcost import checks
 from motorcost.diagnostics.resampling import refitting
 from motorcost.errors import InputError
-from motorcost.fit import Fit
-from motorcost.maximum import evaluator
-from motorcost.search import run_together
+from motorcost.fitting.fitted import Fit
+from motorcost.fitting.maximum import evaluator
+from motorcost.fitting.search import run_together
 
 
 def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:

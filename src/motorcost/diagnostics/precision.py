@@ -9,16 +9,16 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.identifiability import Direction, directions
-from motorcost.maximum import covariance_of, observed_information
-from motorcost.model import Free, Model, make_model, scores, takes_arguments
-from motorcost.observer import Observer, Recording
-from motorcost.parameters import Support
-from motorcost.problem import Problem
-from motorcost.simulate import simulate
-from motorcost.solver import solve
+from motorcost.fitting.identifiability import Direction, directions
+from motorcost.fitting.maximum import covariance_of, observed_information
+from motorcost.fitting.objective import Free, Model, make_model, scores, takes_arguments
+from motorcost.model.observer import Observer, Recording
+from motorcost.model.problem import Problem
+from motorcost.model.simulate import simulate
+from motorcost.model.solver import solve
 from motorcost.tasks import parameters
 from motorcost.tasks.declare import Task
+from motorcost.tasks.supports import Support
 
 
 @dataclass(frozen=True)

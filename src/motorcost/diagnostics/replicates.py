@@ -9,13 +9,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from motorcost import checks
-from motorcost.fit import Fit
-from motorcost.model import Model
-from motorcost.observer import Observer
-from motorcost.problem import Problem
-from motorcost.recordings import Group, groups
-from motorcost.simulate import simulate
-from motorcost.solver import solve
+from motorcost.fitting.fitted import Fit
+from motorcost.fitting.objective import Model
+from motorcost.inference.grouping import Group, groups
+from motorcost.model.observer import Observer
+from motorcost.model.problem import Problem
+from motorcost.model.simulate import simulate
+from motorcost.model.solver import solve
 
 
 def simulate_like(fit: Fit, *, n_replicates: int, key: Any) -> Float[np.ndarray, "R N T o"]:

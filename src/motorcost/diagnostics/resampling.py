@@ -11,10 +11,10 @@ import numpy as np
 from motorcost import checks
 from motorcost.diagnostics.replicates import simulate_like
 from motorcost.errors import InputError
-from motorcost.fit import Fit
-from motorcost.maximum import Progress, evaluator, n_samples
-from motorcost.model import evaluate
-from motorcost.search import Ask, Evaluate, Found, run_together, search
+from motorcost.fitting.fitted import Fit
+from motorcost.fitting.maximum import Progress, evaluator, n_samples
+from motorcost.fitting.objective import evaluate
+from motorcost.fitting.search import Ask, Evaluate, Found, run_together, search
 
 Kind = Literal["parametric", "trials"]
 

@@ -6,13 +6,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from motorcost.baselines import with_average_noise, without_signal_noise
 from motorcost.experiments import fig2ef
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.drawing import distributions
 from motorcost.experiments.measures import log_errors, rmse
 from motorcost.experiments.reaches import LABELS, TRUTH, recovering
-from motorcost.problem import Problem
+from motorcost.fitting.baselines import with_average_noise, without_signal_noise
+from motorcost.model.problem import Problem
 from motorcost.report.page import Picture
 from motorcost.tasks import reaching
 

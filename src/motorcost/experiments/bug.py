@@ -26,13 +26,13 @@ from motorcost.experiments.measures import (
     symmetrised_kl,
 )
 from motorcost.experiments.reaches import LABELS, TRUTH, recovering
-from motorcost.fit import fit
-from motorcost.moments import expected_cost
+from motorcost.fitting.fitted import fit
+from motorcost.model.moments import expected_cost
+from motorcost.model.problem import Problem
+from motorcost.model.simulate import simulate
+from motorcost.model.solver import FilterGains, Gains, Policy, backward_pass, solve
 from motorcost.plots.style import BLUE, GREY, ORANGE, clean
-from motorcost.problem import Problem
 from motorcost.report.page import Picture
-from motorcost.simulate import simulate
-from motorcost.solver import FilterGains, Gains, Policy, backward_pass, solve
 from motorcost.tasks import reaching
 
 # As many as the public code gives its solver inside a likelihood.

@@ -8,10 +8,10 @@ import numpy as np
 
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.reaches import STATES, TRUTH
+from motorcost.model.simulate import simulate
+from motorcost.model.solver import solve
 from motorcost.plots import plot_trials
 from motorcost.report.page import Picture
-from motorcost.simulate import simulate
-from motorcost.solver import solve
 from motorcost.tasks import reaching
 
 

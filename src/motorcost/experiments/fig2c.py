@@ -6,10 +6,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from motorcost.beliefs import track_beliefs
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.reaches import CAMERA, STATES, TRUTH, reaches
-from motorcost.fit import fit
+from motorcost.fitting.fitted import fit
+from motorcost.inference.beliefs import track_beliefs
 from motorcost.plots import plot_beliefs
 from motorcost.report.page import Picture
 from motorcost.tasks import reaching

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.reaches import STATES, TRUTH, moved
-from motorcost.moments import moments
+from motorcost.model.moments import moments
+from motorcost.model.solver import solve
 from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, legend_above, with_unit
 from motorcost.report.page import Picture
-from motorcost.solver import solve
 from motorcost.tasks import reaching
 
 RMSES = (0.016, 0.1, 0.5, 1.0)

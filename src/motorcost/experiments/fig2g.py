@@ -11,8 +11,8 @@ from motorcost.experiments.drawing import log_axes
 from motorcost.experiments.fig2ef import DIVERGENCE
 from motorcost.experiments.measures import log_errors
 from motorcost.experiments.reaches import TRUTH
+from motorcost.fitting.recovery import Recovery
 from motorcost.plots.style import BLUE, GREY, ORANGE, clean
-from motorcost.recovery import Recovery
 from motorcost.report.page import Picture
 from motorcost.tasks import reaching
 

@@ -20,13 +20,13 @@ from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, T
 from motorcost.experiments.reaches import LABELS as COSTS
 from motorcost.experiments.recorded_fits import SUPPORTS, USUAL_NOISE, Fitting
 from motorcost.experiments.recorded_reaches import DT, SPEED, cut_out, recorded
+from motorcost.model.problem import Problem
+from motorcost.model.simulate import simulate
+from motorcost.model.solver import solve
+from motorcost.model.trials import Trials
 from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, legend_above, plain
-from motorcost.problem import Problem
 from motorcost.report.page import Picture
-from motorcost.simulate import simulate
-from motorcost.solver import solve
 from motorcost.tasks import reaching
-from motorcost.trials import Trials
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,11 +9,11 @@ from matplotlib.figure import Figure
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.drawing import found_over_true
 from motorcost.experiments.measures import log_errors, rmse
+from motorcost.fitting.recovery import Recovery
+from motorcost.model.simulate import simulate
+from motorcost.model.solver import solve
 from motorcost.plots import plot_trials
-from motorcost.recovery import Recovery
 from motorcost.report.page import Picture
-from motorcost.simulate import simulate
-from motorcost.solver import solve
 from motorcost.tasks import saccade
 
 RANGE = (1e-5, 1e-1)

@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.drawing import found_over_true, log_axes
 from motorcost.experiments.measures import covered, log_errors, mean
-from motorcost.parameters import LogUniform
-from motorcost.problem import Problem
-from motorcost.recovery import Recovery
+from motorcost.fitting.recovery import Recovery
+from motorcost.model.problem import Problem
 from motorcost.report.page import Picture
 from motorcost.tasks import random_problem
+from motorcost.tasks.supports import LogUniform
 
 EFFORTS = {"effort_1": "effort r1", "effort_2": "effort r2"}
 SUPPORT = LogUniform(1e-4, 100.0)

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from motorcost.moments import moments
-from motorcost.problem import Problem
-from motorcost.simulate import simulate
-from motorcost.solver import Policy
+from motorcost.model.moments import moments
+from motorcost.model.problem import Problem
+from motorcost.model.simulate import simulate
+from motorcost.model.solver import Policy
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,15 +9,15 @@ import numpy as np
 from jaxtyping import Array, Float
 from matplotlib.figure import Figure
 
-from motorcost.baselines import with_average_noise
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.measures import TrajectoryDivergence, symmetrised_kl
-from motorcost.moments import moments
+from motorcost.fitting.baselines import with_average_noise
+from motorcost.model.moments import moments
+from motorcost.model.problem import Problem
+from motorcost.model.simulate import simulate
+from motorcost.model.solver import Policy, solve
 from motorcost.plots.style import BLUE, GREY, ORANGE, clean, legend_above, with_unit
-from motorcost.problem import Problem
 from motorcost.report.page import Picture
-from motorcost.simulate import simulate
-from motorcost.solver import Policy, solve
 from motorcost.tasks import reaching
 
 SWEEP = "moment-matching"

@@ -9,15 +9,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from motorcost.maximum import evaluator
-from motorcost.model import Model, make_model
-from motorcost.observer import Observer, Recording, observe
-from motorcost.problem import Problem
-from motorcost.recovery import Recovery
-from motorcost.simulate import simulate
-from motorcost.solver import solve
+from motorcost.fitting.maximum import evaluator
+from motorcost.fitting.objective import Model, make_model
+from motorcost.fitting.recovery import Recovery
+from motorcost.model.observer import Observer, Recording, observe
+from motorcost.model.problem import Problem
+from motorcost.model.simulate import simulate
+from motorcost.model.solver import solve
+from motorcost.model.trials import Trials
 from motorcost.tasks import reaching
-from motorcost.trials import Trials
 
 TRUTH: dict[str, Any] = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
 # Where true costs are varied.

@@ -9,15 +9,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from motorcost.baselines import with_average_noise
 from motorcost.diagnostics import check_fit
 from motorcost.experiments.reaches import LABELS as COSTS
 from motorcost.experiments.recorded_reaches import DT, Reaches
-from motorcost.fit import Fit, fit
-from motorcost.maximum import evaluator
-from motorcost.observer import Recording
-from motorcost.parameters import LogUniform
+from motorcost.fitting.baselines import with_average_noise
+from motorcost.fitting.fitted import Fit, fit
+from motorcost.fitting.maximum import evaluator
+from motorcost.model.observer import Recording
 from motorcost.tasks import defaults, reaching
+from motorcost.tasks.supports import LogUniform
 
 SUPPORTS = {
     "effort": LogUniform(1e-8, 1e-2),

@@ -9,11 +9,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from motorcost import datasets
+from motorcost.data.movements import Movements, concatenate_movements
 from motorcost.errors import InputError
+from motorcost.io import datasets
 from motorcost.io.matlab import from_dream, read_mat
-from motorcost.movements import Movements, concatenate_movements
-from motorcost.trials import Trials
+from motorcost.model.trials import Trials
 
 DT = 0.01
 SPEED = 0.05  # m/s, below which a hand is at rest

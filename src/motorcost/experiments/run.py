@@ -14,7 +14,7 @@ from typing import Any
 from motorcost.errors import InputError
 from motorcost.experiments.declare import SCALES, Experiment, Number, Scale, Sweep
 from motorcost.io import check_folder, written_whole
-from motorcost.report.results import device_name, plain
+from motorcost.study.result import device_name, plain
 from motorcost.sweeps import Standing
 
 FORMAT = 1

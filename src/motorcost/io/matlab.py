@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.io.mat5 import require_sound
-from motorcost.movements import Movements
 
 _AXES = ("x", "y", "z")
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from motorcost import checks
+from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.io.arrays import read_npz, to_table
 from motorcost.io.columns import Named
 from motorcost.io.matlab import from_dream, is_dream, read_mat
 from motorcost.io.tables import from_frame
 from motorcost.io.text import read_text
-from motorcost.movements import Movements
 
 if TYPE_CHECKING:
     from pandas import DataFrame

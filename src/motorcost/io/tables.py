@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from motorcost import checks
+from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.io.columns import Columns, Named
-from motorcost.movements import Movements
 
 if TYPE_CHECKING:
     from pandas import DataFrame

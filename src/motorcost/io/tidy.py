@@ -9,7 +9,7 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.io.files import written_whole
-from motorcost.trials import Trials
+from motorcost.model.trials import Trials
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -9,7 +9,7 @@ import numpy as np
 from motorcost.errors import InputError
 from motorcost.io.files import written_whole
 from motorcost.io.tidy import to_frame
-from motorcost.trials import Trials
+from motorcost.model.trials import Trials
 
 
 def write_parquet(trials: Trials, where: Path | str) -> None:

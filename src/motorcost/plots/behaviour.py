@@ -7,8 +7,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from motorcost import checks
-from motorcost.beliefs import Beliefs
 from motorcost.errors import InputError
+from motorcost.inference.beliefs import Beliefs
+from motorcost.model.problem import Problem
+from motorcost.model.solver import Policy
+from motorcost.model.trials import Trials
 from motorcost.plots.style import (
     BLUE,
     GREEN,
@@ -20,9 +23,6 @@ from motorcost.plots.style import (
     plain,
     with_unit,
 )
-from motorcost.problem import Problem
-from motorcost.solver import Policy
-from motorcost.trials import Trials
 
 
 def plot_trials(

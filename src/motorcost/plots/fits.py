@@ -11,10 +11,10 @@ from scipy.interpolate import PchipInterpolator
 
 from motorcost.diagnostics import Adequacy
 from motorcost.errors import InputError
-from motorcost.fit import Fit
+from motorcost.fitting.fitted import Fit
+from motorcost.fitting.profiles import Profile
+from motorcost.model.trials import Trials
 from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, legend_above, plain, with_unit
-from motorcost.profiles import Profile
-from motorcost.trials import Trials
 
 
 def plot_predictions(fit: Fit, adequacy: Adequacy, single_trials: int = 30) -> Figure:

@@ -2,7 +2,7 @@
 
 from motorcost.report.fitted import fit_sections, write_fit
 from motorcost.report.page import Picture, Points, Section, Table, write_report
-from motorcost.report.results import compare_results, read_result, result_of
+from motorcost.study.result import compare_results, read_result, result_of
 
 __all__ = [
     "Picture",

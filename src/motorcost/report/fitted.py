@@ -6,8 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from motorcost import tasks
-from motorcost.analysis import Analysis
-from motorcost.fit import AGREEMENT
+from motorcost.fitting.fitted import AGREEMENT
 from motorcost.io import written_whole
 from motorcost.plots import (
     plot_beliefs,
@@ -18,7 +17,8 @@ from motorcost.plots import (
     plot_starts,
 )
 from motorcost.report.page import Picture, Points, Section, Table, write_report
-from motorcost.report.results import device_name, intervals_of, result_of
+from motorcost.study.analysis import Analysis
+from motorcost.study.result import device_name, intervals_of, result_of
 
 _BELIEFS_SHOWN = 3
 

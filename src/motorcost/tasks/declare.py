@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from motorcost.errors import InputError
-from motorcost.parameters import Support
+from motorcost.tasks.supports import Support
 
 Task = Callable[..., Any]
 F = TypeVar("F", bound=Task)

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from motorcost import checks
-from motorcost.parameters import LogUniform
-from motorcost.problem import Problem
+from motorcost.model.problem import Problem
 from motorcost.tasks.declare import Parameter, Task, declare
+from motorcost.tasks.supports import LogUniform
 
 
 def random_problem(

@@ -5,9 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from motorcost import checks
-from motorcost.parameters import LogUniform
-from motorcost.problem import Problem
+from motorcost.model.problem import Problem
 from motorcost.tasks.declare import Parameter, declare
+from motorcost.tasks.supports import LogUniform
 
 
 @declare(

@@ -7,9 +7,9 @@ from jax.scipy.linalg import expm
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.parameters import LogUniform
-from motorcost.problem import Problem
+from motorcost.model.problem import Problem
 from motorcost.tasks.declare import Parameter, declare
+from motorcost.tasks.supports import LogUniform
 
 
 @declare(

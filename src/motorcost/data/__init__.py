@@ -1,0 +1,1 @@
+"""Recordings before they are on a model's grid."""

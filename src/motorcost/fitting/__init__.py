@@ -1,0 +1,1 @@
+"""Maximum likelihood: objective, starts, optimisation, uncertainty."""

@@ -1,0 +1,162 @@
+"""What the agent thought, and what else was hidden."""
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from motorcost import checks
+from motorcost.inference.filter import Update, run_filter
+from motorcost.inference.grouping import Group, ObserverOrMaker, ProblemOrTask, as_trials, groups
+from motorcost.inference.likelihood import filter_setting, first_means, raise_if_failed
+from motorcost.model.observer import Observer
+from motorcost.model.problem import Problem
+from motorcost.model.solver import Policy
+
+
+class Beliefs(eqx.Module):
+    """The experimenter's knowledge of each trial: axes (trial, time, dimension), NaN after the
+    end of a trial that is shorter than others.
+
+    - `mean`, `cov`: of the agent's estimate xh, given the samples up to each time (filtered) or
+      all samples (smoothed).
+    - `state_mean`, `state_cov`: of the true state, likewise.
+    - `predicted`, `predicted_cov`: of each sample before it was seen.
+    - `innovations`: samples minus predictions, whitened channel by channel: standard normal and
+      independent if the model is right; NaN where a sample is missing or leaves nothing to learn.
+    """
+
+    mean: Float[Array, "N T n"]
+    cov: Float[Array, "N T n n"]
+    state_mean: Float[Array, "N T n"]
+    state_cov: Float[Array, "N T n n"]
+    predicted: Float[Array, "N T o"]
+    predicted_cov: Float[Array, "N T o o"]
+    innovations: Float[Array, "N T o"]
+
+
+def track_beliefs(
+    problem: ProblemOrTask,
+    observed: Any,
+    *,
+    policy: Policy | None = None,
+    observer: ObserverOrMaker = None,
+    smooth: bool = False,
+) -> Beliefs:
+    """What the agent believed at each time, and the state it was in, as far as samples tell.
+
+    Given the samples up to that time, or with `smooth=True` all of the trial's samples. Takes
+    what `log_likelihood` takes. Inside `jit` a trial that contradicts the model, or for which no
+    policy was found, is NaN.
+    """
+    trials = as_trials(problem, observed)
+    N, T, _ = trials.observed.shape
+    whole: Any = None
+    for group, index in groups(problem, trials, policy, observer):
+        beliefs, converged, contradicts = _group_beliefs(group, smooth)
+        if checks.known(contradicts):
+            raise_if_failed(group, index, trials, converged, contradicts)
+        if whole is None:
+            whole = jax.tree.map(lambda leaf: jnp.full((N, T, *leaf.shape[3:]), jnp.nan), beliefs)
+        whole = jax.tree.map(partial(_placed, index), whole, beliefs)
+    within = np.arange(T) < trials.lengths[:, None]
+    return jax.tree.map(
+        lambda leaf: jnp.where(within.reshape(N, T, *[1] * (leaf.ndim - 2)), leaf, jnp.nan), whole
+    )
+
+
+def _placed(
+    index: np.ndarray, whole: Float[Array, "N T *dims"], part: Float[Array, "C n t *dims"]
+) -> Float[Array, "N T *dims"]:
+    """`whole` with the trials of a group put where they belong."""
+    filled = index >= 0
+    return whole.at[index[filled], : part.shape[2]].set(part[filled])
+
+
+@eqx.filter_jit
+def _group_beliefs(group: Group, smooth: bool) -> Any:
+    return group.solved().map(partial(_beliefs, smooth=smooth))
+
+
+def _beliefs(
+    problem: Problem,
+    policy: Policy,
+    observer: Observer,
+    samples: Float[Array, "N T o"],
+    starts: Float[Array, "N n"] | None,
+    smooth: bool,
+) -> Any:
+    setting = filter_setting(problem, policy, observer, starts is not None)
+    converged = policy.converged
+    mean_1 = first_means(setting, starts, samples.shape[0])
+    before, after = run_filter(
+        setting, jnp.moveaxis(samples, 0, -1), mean_1.T, keep=lambda before, after: (before, after)
+    )
+    mean, cov, updates = after
+    if smooth:
+        mean, cov = _smoothed(setting.joint.F, *after)
+    n = len(problem.state_names)
+    S, (predicted_mean, predicted_cov) = setting.S, before
+
+    def trial_first(values: Array) -> Array:
+        return jnp.moveaxis(values, -1, 0)
+
+    beliefs = Beliefs(
+        mean=trial_first(mean[:, n:]),
+        cov=trial_first(cov[:, n:, n:]),
+        state_mean=trial_first(mean[:, :n]),
+        state_cov=trial_first(cov[:, :n, :n]),
+        predicted=jnp.einsum("toi,tib->bto", S, predicted_mean[:, :n]),
+        predicted_cov=jnp.einsum("toi,tijb,tpj->btop", S, predicted_cov[:, :n, :n], S) + setting.UU,
+        innovations=trial_first(jnp.where(updates.varies, updates.innovation, jnp.nan)),
+    )
+    contradicts = updates.contradicts.any(axis=(0, 1))
+    possible = converged & ~contradicts
+
+    def if_possible(leaf: Array) -> Array:
+        return jnp.where(possible.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, jnp.nan)
+
+    return jax.tree.map(if_possible, beliefs), converged, contradicts
+
+
+def _smoothed(
+    F: Float[Array, "steps z z"],
+    means: Float[Array, "T z trial"],
+    covs: Float[Array, "T z z trial"],
+    updates: Update,
+) -> tuple[Float[Array, "T z trial"], Float[Array, "T z z trial"]]:
+    """Mean and covariance of z given all samples, by Bryson and Frazier's recursion.
+
+    It carries backwards what later samples say about z, as a score and its covariance, so that
+    no covariance of z is ever inverted: here many are singular.
+    """
+
+    def step(carry: Any, at: Any) -> Any:
+        score, information = carry  # from the samples after this one
+        mean, cov, update, F = at
+        smoothed_mean = mean - jnp.einsum("ijb,jb->ib", cov, score)
+        removed = jnp.einsum("ijb,jkb,klb->ilb", cov, information, cov)
+
+        # Through this sample, and then one step back in time.
+        rows, gain, e = update.rows, update.gain, update.innovation
+        kept = jnp.eye(mean.shape[0])[:, :, None] - jnp.einsum("iob,ojb->ijb", gain, rows)
+        score = jnp.einsum("jib,jb->ib", kept, score) - jnp.einsum("oib,ob->ib", rows, e)
+        information = jnp.einsum("jib,jkb,klb->ilb", kept, information, kept) + jnp.einsum(
+            "oib,ojb->ijb", rows, rows
+        )
+        score = F.T @ score
+        information = jnp.einsum("ji,jkb,kl->ilb", F, information, F)
+        return (score, information), (
+            smoothed_mean,
+            cov - (removed + jnp.swapaxes(removed, 0, 1)) / 2,
+        )
+
+    nothing = (jnp.zeros_like(means[0]), jnp.zeros_like(covs[0]))
+    into = jnp.concatenate([jnp.zeros_like(F[:1]), F])  # nothing comes before the first sample
+    _, smoothed = lax.scan(step, nothing, (means, covs, updates, into), reverse=True)
+    return smoothed

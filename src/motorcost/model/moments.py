@@ -1,0 +1,75 @@
+"""Exact means, covariances and costs of a policy played in a world, right or wrong for it."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from motorcost.model.joint import joint_start, joint_system, predict
+from motorcost.model.problem import Problem
+from motorcost.model.solver import Policy
+
+
+class Moments(eqx.Module):
+    """Mean and covariance of z = (x, xh) at every time; `n` states, then `n` estimates."""
+
+    mean: Float[Array, "T z"]
+    cov: Float[Array, "T z z"]
+
+    @property
+    def state_mean(self) -> Float[Array, "T n"]:
+        """Mean of the states."""
+        return self.mean[:, : self._n]
+
+    @property
+    def state_cov(self) -> Float[Array, "T n n"]:
+        """Covariance of the states."""
+        return self.cov[:, : self._n, : self._n]
+
+    @property
+    def belief_mean(self) -> Float[Array, "T n"]:
+        """Mean of the agent's estimates."""
+        return self.mean[:, self._n :]
+
+    @property
+    def belief_cov(self) -> Float[Array, "T n n"]:
+        """Covariance of the agent's estimates, over trials."""
+        return self.cov[:, self._n :, self._n :]
+
+    @property
+    def _n(self) -> int:
+        return self.mean.shape[-1] // 2
+
+
+@jax.jit
+def moments(problem: Problem, policy: Policy) -> Moments:
+    """Mean and covariance over trials of states and beliefs, at every time, exactly."""
+
+    def step(carry: Any, at: Any) -> Any:
+        after = predict(at, *carry)
+        return after, after
+
+    mean_1, cov_1 = joint_start(problem)
+    start = (mean_1[:, None], cov_1[:, :, None])  # as of a single trial
+    _, (mean, cov) = lax.scan(step, start, joint_system(problem, policy))
+    return Moments(
+        mean=jnp.concatenate([mean_1[None], mean[..., 0]]),
+        cov=jnp.concatenate([cov_1[None], cov[..., 0]]),
+    )
+
+
+@jax.jit
+def expected_cost(problem: Problem, policy: Policy) -> Float[Array, ""]:
+    """What this policy costs in this world, on average, exactly.
+
+    The world's own cost is counted. The policy may be one that was made for another world, or
+    by an agent that believes wrongly.
+    """
+    z = moments(problem, policy)
+    xx = z.state_cov + jnp.einsum("ti,tj->tij", z.state_mean, z.state_mean)
+    hh = z.belief_cov + jnp.einsum("ti,tj->tij", z.belief_mean, z.belief_mean)
+    uu = policy.L @ hh[:-1] @ jnp.swapaxes(policy.L, -1, -2)
+    return jnp.sum(problem.Q * xx) + jnp.sum(problem.R * uu)

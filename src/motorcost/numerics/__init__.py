@@ -1,0 +1,1 @@
+"""Numerical tools: small matrices in batches, compilation, fixed points."""

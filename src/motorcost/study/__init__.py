@@ -1,0 +1,1 @@
+"""An analysis in a file: settings, preparation, what was found."""

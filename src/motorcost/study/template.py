@@ -1,0 +1,109 @@
+"""The study file that `motorcost init` writes."""
+
+import json
+from pathlib import Path
+
+from motorcost import io, tasks
+from motorcost.errors import InputError
+from motorcost.study.settings import TASKS, find_task
+
+_TEMPLATE = """\
+# A study for motorcost: what was recorded, how, and what is to be inferred from it.
+# Run it with: motorcost fit {study} -o fit/
+
+title = "{title}"
+
+[data]
+file = "{file}"                 # or a list; paths are relative to this file
+trial = "trial"                 # the column that numbers trials
+time = "time"                   # the column of times ...
+time_unit = "s"                 # ... in s, ms or us
+# rate = 100                    # or samples a second, without a column of times
+{columns}
+# dataset = "pointing"          # or a public data set, read as it is: motorcost datasets
+
+[prepare]                       # what to do with the recordings, in this order
+# scale = {{ factor = 0.00026, unit = "m", names = ["x", "y", "target_x", "target_y"] }}
+# along = {{ goal = ["target_x", "target_y"] }}       # turn onto the line from start to target
+# cut = {{ speed = 0.05, channels = ["position", "lateral"] }}   # to the movement alone
+# least = {{ target = 0.02, duration = 0.1 }}         # leave out smaller and shorter ones
+
+[model]
+task = "{task}"                 # {tasks}; or "file.py:function"
+# dt = 0.01                     # the model's step in seconds; the recording's if left out
+fixed = {{ }}                     # parameters that are known, as {{ motor_noise = 0.5 }}
+
+[free]                          # what to infer: "usual", [low, high], or more:
+                                # {{ low = 1e-8, high = 1e-2, per = "subject" }}
+                                # {{ median = 1e-5, sd = 1.0 }} is a prior (see priors below)
+{free}
+
+[observer]
+# states = ["position"]         # what was recorded; all columns that are states if left out
+noise = 0.0                     # SD of the recording noise, or free recording_noise above
+
+[fit]
+seed = 0
+starts = 10
+method = "gradient"             # or nelder-mead, bobyqa
+priors = false                  # add the priors of [free]
+
+[report]
+profiles = true                 # intervals by profile likelihood
+baselines = true                # what signal-dependent noise explains
+folds = 5                       # of the cross-validation
+bootstrap = 0                   # experiments to bootstrap from
+"""
+
+
+def study_template(task_name: str, data: Path, folder: Path) -> str:
+    """A study file with comments. The columns of `data` are written down, if it is there."""
+    task = find_task(task_name)
+    problem = task()
+    declared = tasks.parameters(task)
+    free = [
+        f'{"" if p.role == "cost" else "# "}{name} = "usual"'.ljust(32)
+        + f"# {p.about}; {p.support}"
+        for name, p in declared.items()
+        if p.support is not None
+    ]
+    free.append('# recording_noise = "usual"'.ljust(32) + "# SD of the recording noise")
+    states = ", ".join(problem.state_names)
+    columns = [
+        f"# The states of {task_name} are {states}.",
+        '# channels = { position = "x" }       # state = column; else columns named as states',
+        '# units = { position = "mm" }         # what the file is in',
+        '# conditions = { target = "goal" }    # values that stay the same within a trial',
+    ]
+    path = data if data.is_absolute() or data.is_file() else folder / data
+    if path.is_file():
+        try:
+            movements = io.read(path)
+            found = [*movements.channels, *movements.conditions]
+            columns.append(_comment(f"Found in {data.name}: {', '.join(found)}."))
+        except InputError as error:
+            columns.append(_comment(str(error)))
+    return _TEMPLATE.format(
+        study="study.toml",
+        title=f"A study of {task_name}",
+        file=_toml_text(_relative(data, folder)),
+        task=_toml_text(task_name),
+        tasks=", ".join(TASKS),
+        columns="\n".join(columns),
+        free="\n".join(free),
+    )
+
+
+def _relative(data: Path, folder: Path) -> str:
+    try:
+        return data.resolve().relative_to(folder.resolve()).as_posix()
+    except ValueError:
+        return data.resolve().as_posix() if data.is_file() else data.as_posix()
+
+
+def _toml_text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)[1:-1].replace("\x7f", "\\u007f")
+
+
+def _comment(value: str) -> str:
+    return "# " + "".join(each if each.isprintable() else " " for each in value)

@@ -1,0 +1,295 @@
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import motorcost as mc
+from motorcost.diagnostics import Precision
+from motorcost.fitting.maximum import evaluator
+from motorcost.fitting.objective import make_model, scores
+
+KEY = jax.random.key(0)
+STEPS, N = 12, 30
+SEEN = mc.Recording(["velocity"], noise=1e-2)
+FREE = {"velocity": mc.LogUniform(1e-3, 10.0), "motor_noise": mc.LogUniform(0.01, 3.0)}
+TRUTH = {"velocity": 0.2, "motor_noise": 0.5}
+
+
+def record(seed, n=N, seen=SEEN, **values):
+    problem = mc.tasks.reaching(**{"steps": STEPS} | values)
+    policy, key = mc.solve(problem), jax.random.key(seed)
+    return mc.simulate(problem, policy, n_trials=n, key=key, observer=seen(problem))
+
+
+@pytest.fixture(scope="module")
+def trials():
+    whole = record(0)
+    some = whole.observed.at[3, 5:7].set(jnp.nan).at[20, 11].set(jnp.nan)
+    return eqx.tree_at(lambda t: t.observed, whole, some)
+
+
+@pytest.fixture(scope="module")
+def fit(trials):
+    return mc.fit(mc.tasks.reaching, trials, FREE, observer=SEEN, n_starts=2, key=KEY)
+
+
+def of_other_data(fit, trials):
+    model = make_model(mc.tasks.reaching, trials, FREE, observer=SEEN)
+    return replace(fit, model=model)
+
+
+# --- replicates ---
+
+
+def test_replicates_have_the_models_moments_and_miss_what_is_missing(fit, trials):
+    samples = mc.simulate_like(fit, n_replicates=100, key=KEY)
+    assert samples.shape == (100, N, STEPS, 1)
+    missing = np.isnan(trials.observed)
+    assert (np.isnan(samples) == missing).all()
+    problem, _ = fit.at(steps=STEPS)
+    z = mc.moments(problem, mc.solve(problem))
+    mean, variance = z.state_mean[:, 1], z.state_cov[:, 1, 1] + 1e-4
+    count = np.isfinite(samples[..., 0]).sum(axis=(0, 1))
+    errors = (np.nanmean(samples[..., 0], axis=(0, 1)) - mean) / np.sqrt(variance / count)
+    assert (np.abs(errors) < 4).all()
+    ratio = np.nanvar(samples[..., 0], axis=(0, 1)) / variance
+    # Noise that depends on signals has heavier tails than the 2 / n of a normal variance.
+    assert_allclose(ratio, 1, atol=6 / np.sqrt(count.min()))
+    assert not np.array_equal(samples[0], samples[1], equal_nan=True)
+
+
+@pytest.mark.slow
+def test_replicates_of_several_lengths_and_conditions(fit):
+    kinds = [(0.1, 12), (0.3, 10), (0.3, 12)]
+    parts = [
+        record(i, n=3, target=target, steps=steps).with_conditions(target=target)
+        for i, (target, steps) in enumerate(kinds)
+    ]
+    order = [8, 0, 4, 2, 6, 1, 3, 7, 5]
+    trials = mc.concatenate(parts)[order]
+    samples = mc.simulate_like(of_other_data(fit, trials), n_replicates=200, key=KEY)
+    assert (np.isnan(samples) == np.isnan(trials.observed)).all()
+    for trial, place in enumerate(order):
+        target, steps = kinds[place // 3]
+        problem, _ = fit.at(steps=steps, target=target)
+        z = mc.moments(problem, mc.solve(problem))
+        error = np.sqrt((z.state_cov[:, 1, 1] + 1e-4) / 200)
+        miss = (samples[:, trial, :steps, 0].mean(axis=0) - z.state_mean[:, 1]) / error
+        assert (np.abs(miss) < 4.5).all()
+
+
+# --- bootstrap ---
+
+
+@pytest.mark.parametrize("kind", ["parametric", "trials"])
+def test_bootstrap_errors_are_those_of_the_information(fit, kind):
+    """The SD of 30 estimates has a relative error of 1 / sqrt(58); three of these, and a tenth
+    for what the information leaves out."""
+    again = mc.bootstrap(fit, key=KEY, n=30, kind=kind)
+    assert again.points.shape == (30, 2)
+    ratio = again.points.std(axis=0, ddof=1) / list(fit.line_errors.values())
+    assert_allclose(ratio, 1, atol=3 / np.sqrt(58) + 0.1)
+    middle = (again.points.mean(axis=0) - fit.point) / list(fit.line_errors.values())
+    assert (np.abs(middle) < 4 / np.sqrt(30)).all()
+    natural = np.exp(again.points)
+    assert_allclose(list(again.standard_errors.values()), natural.std(axis=0, ddof=1), rtol=1e-9)
+    ends = np.quantile(natural, [0.1, 0.9], axis=0).T
+    assert_allclose(list(again.interval(0.8).values()), ends, rtol=0.05)
+
+
+def test_a_bootstrap_over_trials_fits_the_trials_it_drew(fit):
+    """Twice the same trial counts twice: the gradient of the drawn trials, as a set of its own,
+    vanishes at the estimate."""
+    again = mc.bootstrap(fit, key=KEY, n=2, kind="trials")
+    chosen = np.asarray(jax.random.randint(jax.random.split(KEY)[1], (2, N), 0, N))
+    for point, which in zip(again.points, chosen, strict=True):
+        model = make_model(mc.tasks.reaching, fit.trials[which], FREE, observer=SEEN)
+        _, gradients = evaluator(model, fit.size, True, False)(point[None])
+        assert (np.abs(gradients[0]) * list(fit.line_errors.values()) < 1e-2).all()
+
+
+# --- comparison ---
+
+
+def test_cross_validation_is_a_fit_without_the_fold(fit, trials):
+    each = mc.cross_validate(fit, key=jax.random.key(3), folds=2)
+    fold = np.asarray(jax.random.permutation(jax.random.key(3), np.arange(N) % 2))
+    for k in range(2):
+        left = mc.fit(
+            mc.tasks.reaching, trials[fold != k], FREE, observer=SEEN, n_starts=2, key=KEY
+        )
+        problem, observer = left.at(steps=STEPS)
+        out = trials[fold == k].observed
+        assert_allclose(each[k], mc.log_likelihood(problem, out, observer=observer), rtol=1e-5)
+    assert each.sum() < fit.log_likelihood
+
+
+def test_comparison_orders_by_aic_and_refuses_other_data(fit):
+    worse = replace(fit, log_likelihood=fit.log_likelihood - 10.0)
+    table = mc.compare({"worse": worse, "better": fit})
+    assert [row.name for row in table.rows] == ["better", "worse"]
+    assert table.best.name == "better"
+    assert_allclose(table.rows[1].aic - table.rows[0].aic, 20.0)
+    assert str(table).splitlines()[2].split()[:2] == ["worse", "2"]
+    other = of_other_data(fit, record(1))
+    with pytest.raises(mc.InputError, match="other was fitted to other trials"):
+        mc.compare({"one": fit, "other": other})
+    with pytest.raises(mc.InputError, match="there are no fits"):
+        mc.compare({})
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+def test_bad_folds(fit):
+    for folds, message in ((1, "folds"), (31, "at most the number of trials, 30, got 31")):
+        with pytest.raises(mc.InputError, match=message):
+            mc.cross_validate(fit, key=KEY, folds=folds)
+    stopped = replace(fit, interrupted=True)
+    for ask in (mc.cross_validate, mc.bootstrap, mc.check_fit):
+        with pytest.raises(mc.InputError, match="interrupted"):
+            ask(stopped, key=KEY)
+
+
+# --- adequacy ---
+
+
+def test_a_model_that_made_the_data_passes(fit):
+    """Each of 20 experiments that the model itself made; one in twenty may fail by chance."""
+    made = mc.simulate_like(fit, n_replicates=20, key=jax.random.key(5))
+    passed = []
+    for samples in made:
+        trials = eqx.tree_at(lambda t: t.observed, fit.trials, jnp.asarray(samples))
+        passed.append(mc.check_fit(of_other_data(fit, trials), key=KEY, n_replicates=40).passed)
+    assert sum(passed) >= 17
+
+
+def test_few_replicates_do_not_make_a_model_fail(fit):
+    few = mc.check_fit(fit, key=KEY, n_replicates=10)
+    many = mc.check_fit(fit, key=KEY, n_replicates=40)
+    assert many.passed
+    assert few.passed, str(few)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"motor_noise": 2.0}, "velocity varies more from sample to sample"),
+        (
+            {"seen": mc.Recording(["velocity"], noise=5e-3)},
+            "velocity varies less from sample to sample",
+        ),
+        ({"seen": mc.Recording(["velocity"], noise=3e-2)}, "velocity misses persist"),
+        ({"target": 0.2}, "velocity is on average more than predicted"),
+        ({"tau": 0.1}, "of velocity samples lie within the band where"),
+    ],
+)
+def test_data_of_another_model_are_noticed(fit, wrong, words):
+    check = mc.check_fit(of_other_data(fit, record(7, **wrong)), key=KEY)
+    assert not check.passed
+    assert any(words in line for line in check.verdicts), str(check)
+    assert words in str(check)
+
+
+def test_what_is_reported_of_innovations(fit):
+    check = mc.check_fit(fit, key=KEY)
+    e = np.asarray(fit.beliefs().innovations)[..., 0]
+    (channel,) = check.channels
+    assert channel.n == np.isfinite(e).sum() == N * STEPS - 3
+    assert_allclose(channel.mean, np.nanmean(e), rtol=1e-10)
+    assert_allclose(channel.variance, np.nanvar(e), rtol=1e-10)
+    observed = np.asarray(fit.trials.observed)[np.isfinite(fit.trials.observed)]
+    replicates = check.replicates[:, np.isfinite(fit.trials.observed)]
+    low, high = np.quantile(replicates, [0.025, 0.975], axis=0)
+    inside = ((observed > low) & (observed < high)).mean()
+    assert_allclose(channel.coverage, inside, atol=0.03)
+
+
+# --- before an experiment ---
+
+
+@pytest.fixture(scope="module")
+def precision():
+    return mc.expected_precision(
+        mc.tasks.reaching,
+        at={**TRUTH, "steps": STEPS},
+        free=FREE,
+        n_trials=[N, 4 * N],
+        key=jax.random.key(9),
+        observer=SEEN,
+        simulated=2000,
+    )
+
+
+def test_expected_errors_are_what_fits_will_say(precision, fit):
+    """The curvature of the same trials, by differences of scores, and that of the fit."""
+    h = 1e-3
+    ends = [
+        [
+            np.sum(scores(precision.model, jnp.asarray(precision.point + s * e))[1], axis=0)
+            for e in h * np.eye(2)
+        ]
+        for s in (1, -1)
+    ]
+    information = -(np.array(ends[0]) - np.array(ends[1])) / (2 * h) / 2000
+    curved = np.sqrt(np.diagonal(np.linalg.inv(N * (information + information.T) / 2)))
+    expected = list(precision.line_errors(N).values())
+    assert_allclose(expected, curved, rtol=0.1)
+    # The error bars of 30 trials scatter by about 1 / sqrt(60) themselves.
+    assert_allclose(expected, list(fit.line_errors.values()), rtol=0.4)
+
+
+def test_four_times_the_trials_halve_the_errors(precision):
+    for name, (few, many) in precision.relative_errors.items():
+        assert_allclose(many, few / 2, rtol=1e-12)
+        assert_allclose(
+            precision.standard_errors[name], [few * TRUTH[name], many * TRUTH[name]], rtol=1e-12
+        )
+    (few, _), needed = precision.relative_errors["velocity"], precision.trials_for(0.01)
+    assert_allclose(needed["velocity"], N * (few / 0.01) ** 2, atol=1)
+
+
+def test_trials_for_does_not_depend_on_where_one_began(precision):
+    """Even where a single trial tells less than the support."""
+    weak = replace(precision, information=1e-5 * precision.information, n_trials=(1,))
+    many = replace(weak, n_trials=(10**7,))
+    assert weak.relative_errors["velocity"] == [np.inf]
+    assert_allclose(
+        list(weak.trials_for(0.1).values()), list(many.trials_for(0.1).values()), atol=1
+    )
+
+
+def test_what_no_number_of_trials_tells(precision):
+    """If only the product of two parameters matters to the data."""
+    product = replace(precision, information=np.full((2, 2), 50.0))
+    assert product.relative_errors["velocity"] == [np.inf, np.inf]
+    assert product.trials_for(0.1) == {"velocity": np.inf, "motor_noise": np.inf}
+    assert product.directions[0].verdict == "open"
+    assert "The data cannot tell" in str(product)
+
+
+def test_a_parameter_that_is_thought_to_be_zero_has_a_standard_error(trials):
+    def shifted(shift=0.0, steps=STEPS):
+        return mc.tasks.reaching(target=0.1 + shift, steps=steps)
+
+    model = make_model(shifted, trials, {"shift": mc.Uniform(-1.0, 1.0)}, observer=SEEN)
+    found = Precision(model, np.zeros(1), np.array([[400.0]]), (25,), 100)
+    assert_allclose(found.standard_errors["shift"], [0.01])
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_trials": 0}, "n_trials"),
+        ({"free": ["effort", "force"]}, "force is free, so `at` must say what it is thought"),
+        ({"at": {"efort": 1e-5}}, "unknown parameter 'efort'"),
+        ({"simulated": 1}, "simulated"),
+    ],
+)
+def test_bad_plans(options, message):
+    given = {"at": {"effort": 1e-5}, "n_trials": 10, "key": KEY} | options
+    with pytest.raises(mc.InputError, match=message):
+        mc.expected_precision(mc.tasks.reaching, **given)

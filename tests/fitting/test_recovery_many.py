@@ -1,0 +1,120 @@
+"""Recovery of many data sets side by side, against one `fit` after the other."""
+
+import jax
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import motorcost as mc
+from motorcost.fitting.recovery import _simulated
+
+EFFORT = {"effort": np.array([1e-5, 3e-6])}
+KEYS = jax.random.split(jax.random.key(0), 2)
+FREE = {"effort": mc.LogUniform(1e-8, 1e-2)}
+FIXED = {"steps": 20}
+
+
+def measure(key, truth, true_policy, found, found_policy):
+    return {"ratio": found.R[0, 0, 0] / truth.R[0, 0, 0], "costs": true_policy.expected_cost}
+
+
+@pytest.fixture(scope="module")
+def recovery():
+    return mc.Recovery(
+        mc.tasks.reaching, FREE, n_trials=15, n_starts=4, fixed=FIXED, measure=measure
+    )
+
+
+@pytest.fixture(scope="module")
+def rows(recovery):
+    return recovery(keys=KEYS, **EFFORT)
+
+
+def test_each_row_is_what_fit_finds(recovery, rows):
+    given = {name: jax.numpy.asarray(column) for name, column in EFFORT.items()}
+    keys = jax.vmap(lambda key: jax.random.split(key, 3))(KEYS)[:, 0]
+    samples = np.asarray(_simulated(recovery, (), 15, keys, given))
+    assert list(rows["failed"]) == ["", ""]
+    assert rows["converged"].all()
+    for i, effort in enumerate(EFFORT["effort"]):
+        problem = mc.tasks.reaching(effort=effort, **FIXED)
+        trials = mc.Trials.recorded(samples[i], dt=0.01, channels=problem.state_names)
+        found = mc.fit(mc.tasks.reaching, trials, FREE, key=jax.random.key(1), n_starts=4)
+        error = found.log_standard_errors["effort"]
+        assert found.converged
+        assert_allclose(rows["log_likelihood"][i], found.log_likelihood, atol=1e-4)
+        apart = np.log(rows["effort_found"][i] / found.estimates["effort"])
+        assert abs(apart) < 0.01 * error
+        assert_allclose(rows["effort_se"][i], error, rtol=1e-2)
+        at_truth = mc.log_likelihood(problem, trials)
+        assert_allclose(rows["log_likelihood_true"][i], at_truth, rtol=1e-9)
+
+
+def test_a_measure_sees_both_problems(rows):
+    assert_allclose(rows["ratio"], rows["effort_found"] / EFFORT["effort"])
+    policies = [mc.solve(mc.tasks.reaching(effort=e, **FIXED)) for e in EFFORT["effort"]]
+    assert_allclose(rows["costs"], [policy.expected_cost for policy in policies], rtol=1e-8)
+
+
+def test_another_task_can_be_fitted_through_a_camera_of_unknown_noise():
+    """A task whose effort counts twice, with the truth at hand, and noise that is inferred: the
+    effort comes out half, and the noise as precisely as 400 samples tell."""
+    seen = []
+
+    def fitted(effort, steps, true_effort):
+        seen.append(true_effort)
+        return mc.tasks.reaching(effort=effort * 2, steps=steps)
+
+    recovery = mc.Recovery(
+        mc.tasks.reaching,
+        {**FREE, "recording_noise": mc.LogUniform(1e-5, 1e-1)},
+        n_starts=3,
+        observer=mc.Recording(["position"]),
+        fixed=FIXED,
+        fitted=fitted,
+    )
+    noise = np.array([1e-3, 4e-3])
+    rows = recovery(keys=KEYS, n_trials=20, recording_noise=noise, **EFFORT)
+    assert seen
+    assert (np.abs(np.log(rows["recording_noise_found"] / noise)) < 5 / np.sqrt(800)).all()
+    apart = np.log(2 * rows["effort_found"] / EFFORT["effort"])
+    assert (np.abs(apart) < 5 * rows["effort_se"]).all()
+    assert (rows["effort_se"] < 0.5).all()
+
+
+def test_what_cannot_be_fitted_is_a_row_with_its_reason():
+    # Plain LQG without any noise contradicts every reach that has some.
+    recovery = mc.Recovery(
+        mc.tasks.reaching,
+        FREE,
+        n_trials=3,
+        n_starts=1,
+        fixed=FIXED,
+        fitted=mc.baselines.without_signal_noise(mc.tasks.reaching),
+    )
+    rows = recovery(keys=KEYS, **EFFORT)
+    assert list(rows["failed"]) == ["no start has a finite likelihood"] * 2
+    assert np.isnan(rows["effort_found"]).all()
+
+
+def test_bad_arguments_are_told():
+    with pytest.raises(mc.InputError, match="nothing is free"):
+        mc.Recovery(mc.tasks.reaching, [])
+    with pytest.raises(mc.InputError, match="unknown parameter 'mass'"):
+        mc.Recovery(mc.tasks.reaching, ["mass"])
+    with pytest.raises(mc.InputError, match="n_starts"):
+        mc.Recovery(mc.tasks.reaching, ["effort"], n_starts=0)
+    recovery = mc.Recovery(mc.tasks.reaching, ["effort"])
+    with pytest.raises(mc.InputError, match="needs a column effort"):
+        recovery(keys=KEYS, velocity=np.ones(2))
+    with pytest.raises(mc.InputError, match="unknown parameter 'mass'"):
+        recovery(keys=KEYS, effort=np.ones(2), mass=np.ones(2))
+    with pytest.raises(mc.InputError, match=r"the true effort must lie in LogUniform\(.*got 1$"):
+        recovery(keys=KEYS, effort=np.array([1e-5, 1.0]))
+    columns = {"effort": [1e-5]}
+    with pytest.raises(mc.InputError, match="did you mean motor_noise"):  # before the first cell
+        mc.sweep(recovery, columns | {"motor_nose": [0.5]}, call="arrays", folder="nowhere/at/all")
+    with pytest.raises(mc.InputError, match=r'sweep it apart=\["n_trials"\]'):
+        mc.sweep(recovery, columns | {"n_trials": [5]}, call="arrays", folder="nowhere/at/all")
+    with pytest.raises(mc.InputError, match=r"measure is called with \(key, truth, true_policy"):
+        mc.Recovery(mc.tasks.reaching, ["effort"], measure=lambda truth, found: {})

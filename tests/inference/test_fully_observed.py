@@ -1,0 +1,150 @@
+"""Where all is seen, the quick filter says what the general one says."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import motorcost as mc
+from strategies import all_tasks, for_problems, in_time
+
+
+def in_general(problem):
+    """An observer of all states without noise, which does not know that it is one."""
+    observer = mc.observe(problem)
+    general = eqx.tree_at(lambda o: (o.S, o.U), observer, (observer.S, observer.U))
+    object.__setattr__(general, "sees_all", False)
+    return general
+
+
+def both(problem, observed, **options):
+    quick = mc.log_likelihood(problem, observed, per_trial=True, **options)
+    general = mc.log_likelihood(
+        problem, observed, per_trial=True, observer=in_general(problem), **options
+    )
+    return quick, general
+
+
+def simulated(problem, n_trials=7, seed=0):
+    policy = mc.solve(problem)
+    return mc.simulate(problem, policy, n_trials=n_trials, key=jax.random.key(seed)).observed
+
+
+@for_problems()
+def test_it_is_the_general_filter(problem, rng):
+    assert mc.observe(problem).sees_all
+    quick, general = both(problem, simulated(problem))
+    assert_allclose(quick, general, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", in_time(all_tasks(), "saccade", "tracking"))
+def test_tasks_agree(name):
+    problem = all_tasks()[name]
+    quick, general = both(problem, simulated(problem))
+    assert_allclose(quick, general, rtol=1e-9)
+
+
+def test_more_trials_than_a_block():
+    problem = mc.tasks.reaching()
+    quick, general = both(problem, simulated(problem, n_trials=300))
+    assert_allclose(quick, general, rtol=1e-10)
+
+
+def test_derivatives_agree():
+    observed = simulated(mc.tasks.reaching())
+
+    def value(logs, general):
+        problem = mc.tasks.reaching(
+            effort=1e-5 * jnp.exp(logs[0]),
+            velocity=0.2 * jnp.exp(logs[1]),
+            motor_noise=0.5 * jnp.exp(logs[2]),
+            sensory_noise=0.5 * jnp.exp(logs[3]),
+        )
+        observer = in_general(problem) if general else None
+        return mc.log_likelihood(problem, observed, observer=observer)
+
+    at = jnp.array([0.1, -0.1, 0.05, 0.02])
+    slopes = [jax.jit(jax.grad(value), static_argnums=1)(at, general) for general in (False, True)]
+    forward = jax.jit(jax.jacfwd(value), static_argnums=1)(at, False)
+    assert_allclose(*slopes, rtol=1e-8)
+    assert_allclose(forward, slopes[0], rtol=1e-8)
+
+
+@for_problems()
+def test_channels_that_tell_are_the_rank_of_what_can_differ(problem, rng):
+    span = np.concatenate(
+        [problem.B, problem.V, *(problem.C[:, i] for i in range(problem.C.shape[1]))], axis=2
+    )
+    assert int(seen.telling_channels(problem)) == max(np.linalg.matrix_rank(each) for each in span)
+
+
+def test_one_channel_tells_in_a_reach():
+    assert int(seen.telling_channels(mc.tasks.reaching())) == 1
+
+
+def test_a_noise_far_smaller_than_another_counts():
+    tiny = mc.tasks.reaching().replace(V=1e-9 * jnp.eye(5)[:, :2])
+    assert int(seen.telling_channels(tiny)) == 3
+    problem = mc.tasks.reaching().replace(V=1e-5 * jnp.eye(5)[:, :2])
+    quick, general = both(problem, simulated(problem))
+    assert_allclose(quick, general, rtol=1e-9)
+
+
+def test_too_few_channels_counted_on_is_impossible_not_wrong():
+    problem = mc.tasks.reaching().replace(V=1e-3 * jnp.eye(5))
+    policy = mc.solve(problem)
+    _, enough = seen.seen_setting(problem, policy, known_start=False, telling=5)
+    _, too_few = seen.seen_setting(problem, policy, known_start=False, telling=1)
+    assert enough
+    assert not too_few
+
+
+@pytest.mark.parametrize("channel", [0, 3, 4])
+def test_a_contradiction_is_seen(channel):
+    problem = mc.tasks.reaching()
+    observed = simulated(problem).at[3, 9, channel].add(0.1)
+    contradicts = channel != 3  # the muscle has noise: anything is possible
+    if contradicts:
+        with pytest.raises(mc.InputError, match="trial 3 contradicts the model at step 9"):
+            mc.log_likelihood(problem, observed)
+    else:
+        with pytest.raises(mc.InputError, match="trial 3 contradicts the model at step 10"):
+            mc.log_likelihood(problem, observed)
+
+
+def test_missing_samples_are_left_to_the_general_filter():
+    problem = mc.tasks.reaching()
+    observed = simulated(problem).at[2, 5, 1].set(jnp.nan)
+    quick, general = both(problem, observed)
+    assert_allclose(quick, general, rtol=0)
+    while_tracing = jax.jit(lambda o: mc.log_likelihood(problem, o, per_trial=True))
+    assert_allclose(while_tracing(observed), general, rtol=1e-12)
+    complete = simulated(problem)
+    assert_allclose(while_tracing(complete), both(problem, complete)[1], rtol=1e-10)
+
+
+def test_known_and_unknown_starts():
+    spread = mc.tasks.reaching().replace(
+        initial_belief_cov=1e-4 * jnp.diag(jnp.array([1.0, 1.0, 0, 0, 0])),
+        initial_state_cov=1e-4 * jnp.diag(jnp.array([1.0, 0, 0, 1.0, 0])),
+    )
+    observed = simulated(spread)
+    assert_allclose(*both(spread, observed), rtol=1e-9)
+    starts = observed[:, 0]
+    trials = mc.Trials.recorded(np.asarray(observed), dt=0.01, starts=starts)
+    assert_allclose(*both(spread, trials), rtol=1e-9)
+
+
+def test_shorter_trials_beside_longer_ones():
+    long, short = mc.tasks.reaching(), mc.tasks.reaching(steps=25)
+    trials = mc.Trials.recorded(
+        [*np.asarray(simulated(long, 3)), *np.asarray(simulated(short, 2))], dt=0.01
+    )
+    together = mc.log_likelihood(mc.tasks.reaching, trials, per_trial=True)
+    alone = [
+        *mc.log_likelihood(long, simulated(long, 3), per_trial=True),
+        *mc.log_likelihood(short, simulated(short, 2), per_trial=True),
+    ]
+    assert_allclose(together, np.array(alone), rtol=1e-10)

@@ -1,0 +1,608 @@
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import multivariate_normal
+
+import motorcost as mc
+import naive
+from motorcost.model.solver import backward_pass, forward_pass
+from strategies import SHAPES, all_tasks, for_problems, in_time, make_problem
+
+KEY = jax.random.key(0)
+
+
+def wrong_beliefs(problem):
+    return problem.believing(A=0.9 * problem.A, H=1.1 * problem.H, C=[], W=2 * problem.W)
+
+
+def some_missing(samples, rng, share=0.3):
+    return np.where(rng.random(samples.shape) < share, np.nan, samples)
+
+
+def observers(problem):
+    n = problem.A.shape[-1]
+    return {
+        "full": mc.observe(problem),
+        "noisy": mc.observe(problem, noise=0.3),
+        "part": mc.observe(problem, problem.state_names[:1], noise=0.1),
+        "mixed": mc.Observer(problem, S=np.ones((2, n)) + np.eye(2, n), U=[[0.2, 0.0], [0.1, 0.3]]),
+    }
+
+
+# --- against answers obtained another way ---
+
+
+@for_problems(max_examples=12)
+def test_filter_is_the_loop(problem, rng):
+    problem = problem if rng.random() < 0.3 else wrong_beliefs(problem)
+    policy = mc.solve(problem)
+    observer = list(observers(problem).values())[rng.integers(4)]
+    trials = mc.simulate(problem, policy, n_trials=3, key=KEY, observer=observer)
+    for samples in (trials.observed, some_missing(trials.observed, rng)):
+        each = mc.log_likelihood(problem, samples, observer=observer, per_trial=True)
+        loop = [naive.log_likelihood(problem, policy, observer, one) for one in samples]
+        assert_allclose(each, loop, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("seen", ["full", "noisy", "part", "mixed"])
+@pytest.mark.parametrize("late", [0, 2])
+def test_without_signal_dependent_noise_it_is_the_dense_gaussian(late, seen):
+    world = wrong_beliefs(make_problem(SHAPES[2], 4, plain=True))
+    problem = mc.delay(world, late)
+    policy = mc.solve(problem)
+    of_now = observers(world)[seen]
+    past = np.zeros((*of_now.S.shape[:2], problem.A.shape[-1] - of_now.S.shape[2]))
+    observer = mc.Observer(problem, S=np.concatenate([of_now.S, past], axis=2), U=of_now.U)
+    trials = mc.simulate(problem, policy, n_trials=3, key=KEY, observer=observer)
+    _, _, mean, cov, _ = naive.dense(problem, policy, observer)
+    for samples in (trials.observed, some_missing(trials.observed, np.random.default_rng(1))):
+        each = mc.log_likelihood(problem, samples, observer=observer, per_trial=True)
+        for one, value in zip(np.reshape(samples, (3, -1)), each, strict=True):
+            there = ~np.isnan(one)
+            exact = multivariate_normal(mean[there], cov[np.ix_(there, there)])
+            assert_allclose(value, exact.logpdf(one[there]), rtol=1e-8)
+
+
+def test_deterministic_directions_are_left_out_exactly():
+    """Reaching with noise in the muscle that does not depend on the control: given the past only
+    the muscle varies, so the density of all states is that of the muscle's trajectory alone."""
+    problem = mc.tasks.reaching(motor_noise=0.0).replace(V=[[0], [0], [0], [0.3], [0]])
+    policy = mc.solve(problem)
+    trials = mc.simulate(problem, policy, n_trials=4, key=KEY)
+    _, _, mean, cov, _ = naive.dense(problem, policy, mc.observe(problem))
+    muscle = np.arange(30) * 5 + 3
+    varies = muscle[np.diagonal(cov)[muscle] > 0]
+    exact = multivariate_normal(mean[varies], cov[np.ix_(varies, varies)])
+    each = mc.log_likelihood(problem, trials.observed, per_trial=True)
+    flat = np.asarray(trials.observed).reshape(4, -1)
+    assert_allclose(each, exact.logpdf(flat[:, varies]), rtol=1e-8)
+
+
+def test_coordinates_of_an_exact_recording_do_not_matter():
+    """Mixtures of all states, recorded without noise, are the states: the likelihood changes by
+    a constant, the Jacobian, and not by what rounding leaves of zero variances."""
+    problem = mc.tasks.reaching()
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=20, key=KEY)
+    mixing = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
+    mixed = mc.Observer(problem, S=mixing)
+    samples = trials.states @ mixing.T
+
+    def difference(effort):
+        other = mc.tasks.reaching(effort=effort)
+        return mc.log_likelihood(other, trials.observed, per_trial=True) - mc.log_likelihood(
+            other, samples, observer=mixed, per_trial=True
+        )
+
+    assert_allclose(difference(1e-5), difference(3e-5), rtol=1e-9)
+    assert_allclose(np.ptp(difference(1e-5)), 0, atol=1e-7)
+
+
+@pytest.mark.parametrize("factor", [1e-2, 1e2])
+def test_the_rank_decision_is_not_a_regularisation(monkeypatch, factor):
+    """It only separates zeros from numbers: no value moves when it is a hundred times another."""
+    import motorcost.inference.filter as filter_module
+
+    problem = mc.tasks.reaching()
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=20, key=KEY)
+    before = mc.log_likelihood(problem, trials.observed)
+    jax.clear_caches()
+    monkeypatch.setattr(filter_module, "RANK_TOLERANCE", factor * filter_module.RANK_TOLERANCE)
+    assert_allclose(mc.log_likelihood(problem, trials.observed), before, rtol=1e-14)
+    monkeypatch.undo()
+    jax.clear_caches()
+
+
+def test_noise_is_never_taken_for_rounding():
+    """However small beside what varies over trials: in a world that runs away, and in recordings
+    whose noise is far below the movement, where each decade adds log(10) for every sample that
+    would be deterministic without it."""
+    one = [[1.0]]
+    runaway = mc.Problem(steps=70, A=[[1.5]], B=one, H=one, W=one, V=one, Q=one, R=one)
+    policy = mc.solve(runaway)
+    policy = eqx.tree_at(lambda p: p.L, policy, 0 * policy.L)
+    trials = mc.simulate(runaway, policy, n_trials=2, key=KEY)
+    x = np.asarray(trials.states[:, :, 0])
+    exact = -0.5 * ((x[:, 1:] - 1.5 * x[:, :-1]) ** 2 + np.log(2 * np.pi)).sum(axis=1)
+    each = mc.log_likelihood(runaway, trials, policy=policy, per_trial=True)
+    assert_allclose(each, exact, rtol=1e-9)
+
+    problem = mc.tasks.reaching()
+    policy = mc.solve(problem)
+    values = []
+    for noise in (1e-5, 1e-6, 1e-7):
+        observer = mc.observe(problem, noise=noise)
+        trials = mc.simulate(problem, policy, n_trials=5, key=KEY, observer=observer)
+        values.append(mc.log_likelihood(problem, trials, observer=observer, policy=policy))
+    deterministic = 5 * (30 * 5 - 28)  # all but the muscle from the third step on
+    assert_allclose(np.diff(values), deterministic * np.log(10), rtol=1e-3)
+
+
+def test_vanishing_noise_approaches_full_observation():
+    problem = mc.tasks.saccade()
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=10, key=KEY)
+    names = ["angle", "velocity"]
+    samples = trials.states[:, :, :2]
+    full = mc.log_likelihood(problem, samples, observer=mc.observe(problem, names))
+    gaps = []
+    for noise in (1e-5, 1e-6, 1e-7):
+        observer = mc.observe(problem, names, noise=noise)
+        # The start is known exactly: full observation gives it no density, noise does.
+        first = multivariate_normal(np.zeros(2), noise**2 * np.eye(2)).logpdf([0, 0])
+        near = mc.log_likelihood(problem, samples, observer=observer) - 10 * first
+        gaps.append(abs(float(near - full)))
+    assert gaps[0] > 10 * gaps[1] > 100 * gaps[2]
+    assert gaps[2] < 1e-3
+
+
+# --- laws ---
+
+
+@pytest.fixture(scope="module")
+def reaching():
+    problem = mc.tasks.reaching()
+    observer = mc.observe(problem, ["position", "velocity"], noise=[1e-3, 1e-2])
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=20, key=KEY, observer=observer)
+    return problem, observer, trials
+
+
+def test_order_and_parts_of_a_set_do_not_matter(reaching):
+    problem, observer, trials = reaching
+    each = mc.log_likelihood(problem, trials, observer=observer, per_trial=True)
+    total = mc.log_likelihood(problem, trials, observer=observer)
+    assert_allclose(total, each.sum(), rtol=1e-12)
+    back = mc.log_likelihood(problem, trials[::-1], observer=observer, per_trial=True)
+    assert_allclose(back, each[::-1], rtol=1e-12)
+    parts = [
+        mc.log_likelihood(problem, trials[p], observer=observer) for p in (slice(7), slice(7, 20))
+    ]
+    assert_allclose(sum(parts), total, rtol=1e-12)
+
+
+def test_missing_samples_are_marginalised(reaching):
+    """Each further sample multiplies by its predictive density: with the samples from t on
+    missing, what is left is the sum of the first t terms. And a channel that is missing is a
+    channel recorded with boundless noise."""
+    problem, observer, trials = reaching
+    beliefs = mc.track_beliefs(problem, trials, observer=observer)
+    cov = np.asarray(beliefs.predicted_cov)
+    r = np.asarray(trials.observed - beliefs.predicted)
+    terms = -0.5 * np.einsum("bti,btij,btj->bt", r, np.linalg.inv(cov), r)
+    terms -= 0.5 * np.linalg.slogdet(2 * np.pi * cov)[1]
+    for t in (1, 10, 30):
+        cut = trials.observed.at[:, t:].set(jnp.nan)
+        each = mc.log_likelihood(problem, cut, observer=observer, per_trial=True)
+        assert_allclose(each, terms[:, :t].sum(axis=1), rtol=1e-8)
+
+    only_position = trials.observed.at[:, :, 1].set(jnp.nan)
+    boundless = mc.observe(problem, ["position", "velocity"], noise=[1e-3, 1e6])
+    for other, empty in ((trials.observed[:, :, :1], None), (trials.observed, boundless)):
+        seen = empty or mc.observe(problem, ["position"], noise=1e-3)
+        value = mc.log_likelihood(problem, other, observer=seen)
+        if empty:
+            value -= 20 * 30 * multivariate_normal(0, 1e12).logpdf(0)
+        assert_allclose(
+            mc.log_likelihood(problem, only_position, observer=observer), value, rtol=1e-6
+        )
+
+
+@pytest.mark.slow
+def test_blocks_do_not_matter():
+    problem = mc.tasks.reaching(steps=6)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=300, key=KEY)  # three blocks
+    each = mc.log_likelihood(problem, trials, per_trial=True)
+    few = mc.log_likelihood(problem, trials[250:], per_trial=True)
+    assert_allclose(each[250:], few, rtol=1e-12)
+
+    def total(effort, which):
+        return mc.log_likelihood(mc.tasks.reaching(effort=effort, steps=6), trials[which])
+
+    slopes = [jax.grad(total)(1e-5, which) for which in (slice(300), slice(150), slice(150, 300))]
+    assert_allclose(slopes[0], slopes[1] + slopes[2], rtol=1e-9)
+
+
+def of_several_kinds():
+    """Trials of 2 lengths and 3 targets, in a jumble, and each kind by itself."""
+    sets = []
+    for i, (steps, target) in enumerate([(20, 0.1), (30, 0.1), (30, 0.15), (30, 0.08)]):
+        problem = mc.tasks.reaching(steps=steps, target=target)
+        trials = mc.simulate(problem, mc.solve(problem), n_trials=3 + i, key=jax.random.key(i))
+        sets.append((problem, trials.with_conditions(target=target)))
+    together = mc.concatenate([trials for _, trials in sets])
+    jumble = np.random.default_rng(0).permutation(len(together))
+    return sets, together[jumble], jumble
+
+
+@pytest.mark.slow
+def test_lengths_and_conditions_are_sorted_out():
+    sets, together, jumble = of_several_kinds()
+    alone = [mc.log_likelihood(problem, trials, per_trial=True) for problem, trials in sets]
+    each = mc.log_likelihood(mc.tasks.reaching, together, per_trial=True)
+    assert_allclose(each, np.concatenate(alone)[jumble], rtol=1e-11)
+    task = functools.partial(mc.tasks.reaching, effort=2e-5)
+    value = mc.log_likelihood(task, together)
+    others = sum(mc.log_likelihood(task(**_kind(p)), t) for p, t in sets)
+    assert_allclose(value, others, rtol=1e-11)
+
+
+def _kind(problem):
+    return {"steps": problem.steps, "target": float(problem.initial_belief[4])}
+
+
+def test_conditions_need_not_be_numbers():
+    def task(steps, load):
+        return mc.tasks.reaching(steps=steps, tau={"light": 0.04, "heavy": 0.06}[load])
+
+    trials = []
+    for load in ("light", "heavy"):
+        problem = task(10, load)
+        some = mc.simulate(problem, mc.solve(problem), n_trials=2, key=KEY)
+        trials.append((problem, some.with_conditions(load=load)))
+    together = mc.concatenate([some for _, some in trials])
+    expected = sum(mc.log_likelihood(problem, some) for problem, some in trials)
+    assert_allclose(mc.log_likelihood(task, together), expected, rtol=1e-12)
+
+
+def test_padding_changes_nothing():
+    problem = mc.tasks.reaching(steps=20)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=5, key=KEY)
+    longer = mc.Trials(
+        jnp.pad(trials.observed, ((0, 0), (0, 15), (0, 0)), constant_values=jnp.nan),
+        jnp.arange(35) * 0.01,
+        lengths=[20] * 5,
+    )
+    assert mc.log_likelihood(problem, longer) == mc.log_likelihood(problem, trials)
+
+
+def test_slow_recordings_are_placed_not_interpolated():
+    problem = mc.tasks.reaching(steps=31)
+    observer = mc.observe(problem, ["position"], noise=1e-3)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=3, key=KEY, observer=observer)
+    every_third = np.full((3, 31, 1), np.nan)
+    every_third[:, ::3] = trials.observed[:, ::3]
+    slow = mc.Trials.recorded(
+        np.asarray(trials.observed[:, ::3]), dt=0.01, times=np.arange(11) * 0.03 + 5.0
+    )
+    assert slow.lengths.tolist() == [31] * 3
+    assert_allclose(
+        mc.log_likelihood(problem, slow, observer=observer),
+        mc.log_likelihood(problem, every_third, observer=observer),
+        rtol=1e-14,
+    )
+
+
+def test_a_start_of_its_own():
+    """A trial's known start replaces the problem's; with the same policy and no noise that
+    depends on signals, that is a shift of the mean."""
+    problem = make_problem(SHAPES[1], 0, plain=True).replace(
+        initial_belief_cov=np.zeros((3, 3)), initial_state_cov=np.zeros((3, 3))
+    )
+    policy = mc.solve(problem)
+    starts = np.random.default_rng(0).normal(size=(4, 3))
+    simulated = mc.simulate(problem, policy, n_trials=4, key=KEY, initial_states=starts)
+    trials = mc.Trials.recorded(np.asarray(simulated.observed), dt=1.0, starts=starts)
+    each = mc.log_likelihood(problem, trials, per_trial=True)
+    for i, start in enumerate(starts):
+        elsewhere = problem.replace(initial_belief=start)
+        value = mc.log_likelihood(elsewhere, trials.observed[i : i + 1], policy=policy)
+        assert_allclose(each[i], value, rtol=1e-12)
+
+
+def test_a_known_start_is_known_and_the_belief_is_around_it():
+    problem = make_problem(SHAPES[1], 0, plain=True)
+    policy = mc.solve(problem)
+    starts = np.random.default_rng(0).normal(size=(2, 3))
+    trials = mc.simulate(problem, policy, n_trials=2, key=KEY, initial_states=starts)
+    assert_allclose(trials.starts, starts)
+    # The same, told as a start of another problem: x_1 known to the experimenter, because the
+    # recording of it is exact and comes first.
+    each = mc.log_likelihood(problem, trials, per_trial=True)
+    beliefs = mc.track_beliefs(problem, trials)
+    assert_allclose(beliefs.predicted[:, 0], starts)
+    assert_allclose(beliefs.predicted_cov[:, 0], 0)
+    first_beliefs = np.broadcast_to(problem.initial_state_cov, (2, 3, 3))
+    assert_allclose(beliefs.cov[:, 0], first_beliefs, atol=1e-14)
+    unknown = problem.replace(
+        initial_belief_cov=problem.initial_state_cov, initial_state_cov=np.zeros((3, 3))
+    )
+    assert not np.allclose(each, mc.log_likelihood(unknown, trials.observed, per_trial=True))
+
+
+# --- scores, innovations, gradients ---
+
+
+@pytest.mark.parametrize("case", in_time(["reaching", "position only", "saccade"], "saccade"))
+def test_scores_have_mean_zero_and_innovations_are_white(case):
+    names = {"saccade": ("effort", "motor_noise")}.get(case, ("effort", "velocity", "force"))
+    task = mc.tasks.saccade if case == "saccade" else mc.tasks.reaching
+
+    def see(problem):
+        partly = case == "position only"
+        return mc.observe(problem, ["position"], noise=1e-3) if partly else mc.observe(problem)
+
+    problem = task()
+    n_trials = 2000
+    trials = mc.simulate(
+        problem, mc.solve(problem), n_trials=n_trials, key=jax.random.key(1), observer=see(problem)
+    )
+    defaults = mc.tasks.defaults(task)
+
+    def each(log_parameters):
+        values = {name: defaults[name] * jnp.exp(log_parameters[name]) for name in names}
+        world = task(**values)
+        return mc.log_likelihood(world, trials.observed, observer=see(world), per_trial=True)
+
+    scores = jax.jacfwd(each)(dict.fromkeys(names, 0.0))
+    for name in names:
+        mean, error = scores[name].mean(), scores[name].std() / np.sqrt(n_trials)
+        assert abs(mean) < 4 * error, f"{name}: {mean / error:.1f} standard errors"
+
+    e = np.asarray(mc.track_beliefs(problem, trials, observer=see(problem)).innovations)
+    assert abs(np.nanmean(e)) < 4 / np.sqrt(np.isfinite(e).sum())
+    variance = np.nanmean(e**2)
+    assert abs(variance - 1) < 4 * np.nanstd(e**2) / np.sqrt(np.isfinite(e).sum())
+    pairs = e[:, 1:] * e[:, :-1]
+    assert abs(np.nanmean(pairs)) < 4 * np.nanstd(pairs) / np.sqrt(np.isfinite(pairs).sum())
+
+
+def unrolled_policy(problem, sweeps=40):
+    """A fixed number of sweeps, which JAX differentiates one by one."""
+    H = problem.H
+
+    def sweep(K, _):
+        return forward_pass(problem, backward_pass(problem, K)).K, None
+
+    K, _ = jax.lax.scan(sweep, jnp.zeros((len(H), H.shape[2], H.shape[1])), length=sweeps)
+    policy = jax.lax.stop_gradient(mc.solve(jax.lax.stop_gradient(problem)))
+    return eqx.tree_at(
+        lambda p: (p.L, p.K, p.believed), policy, (backward_pass(problem, K), K, problem)
+    )
+
+
+@pytest.mark.parametrize("name", in_time(all_tasks(), "saccade", "tracking"))
+def test_gradient_by_every_parameter(name):
+    """Implicit = unrolled = finite differences, for every number that a task takes."""
+    task = mc.tasks.random_problem(KEY) if name == "random_problem" else getattr(mc.tasks, name)
+    small = {} if name == "saccade" else {"steps": 12}
+    defaults = {k: v for k, v in mc.tasks.defaults(task).items() if isinstance(v, float)}
+
+    def see(problem):
+        scale = jnp.array([0.01 if unit.startswith("m") else 0.3 for unit in problem.state_units])
+        return mc.observe(problem, noise=jnp.where(jnp.arange(len(scale)) < 3, scale, 0.3))
+
+    truth = task(**small)
+    trials = mc.simulate(truth, mc.solve(truth), n_trials=3, key=KEY, observer=see(truth))
+    zero = dict.fromkeys(defaults, 0.0)
+
+    def value(steps, make_policy=None):
+        problem = task(**{k: defaults[k] * (1 + steps[k]) for k in defaults}, **small)
+        policy = make_policy(problem) if make_policy else mc.solve(problem, tolerance=1e-12)
+        return mc.log_likelihood(problem, trials.observed, observer=see(problem), policy=policy)
+
+    implicit = jax.jit(jax.grad(value))(zero)
+    unrolled = jax.jit(jax.grad(lambda s: value(s, unrolled_policy)))(zero)
+    compiled = jax.jit(value)
+    for key in defaults:
+        assert_allclose(implicit[key], unrolled[key], rtol=1e-6, err_msg=key)
+        up, down = (
+            [compiled(zero | {key: sign * h}) for h in (1e-5, 2e-5)] for sign in (1.0, -1.0)
+        )
+        # Richardson's extrapolation of the central difference, of fourth order in the step.
+        fourth = (8 * (up[0] - down[0]) - (up[1] - down[1])) / 12e-5
+        assert_allclose(implicit[key], fourth, rtol=1e-6, atol=1e-5, err_msg=key)
+
+
+@pytest.mark.slow
+def test_forward_mode_and_hessian():
+    problem = mc.tasks.reaching(steps=10)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=20, key=KEY)
+
+    def value(log_effort):
+        return mc.log_likelihood(mc.tasks.reaching(jnp.exp(log_effort), steps=10), trials.observed)
+
+    at = np.log(1e-5)
+    slope = jax.jit(jax.grad(value))
+    assert_allclose(slope(at), jax.jit(jax.jacfwd(value))(at), rtol=1e-9)
+    curvature = jax.jit(jax.hessian(value))(at)
+    assert_allclose(curvature, (slope(at + 1e-4) - slope(at - 1e-4)) / 2e-4, rtol=1e-5)
+    assert curvature < 0
+
+
+@pytest.mark.slow
+def test_any_matrix_can_be_inferred():
+    """Motor noise, a sensory noise and a time constant from noisy positions and velocities: one
+    step of Newton from the truth, which is where the maximum is to second order, lands within
+    the error bars."""
+    names = ("motor_noise", "sensory_noise", "tau")
+    truth = mc.tasks.reaching()
+
+    def see(problem):
+        return mc.observe(problem, ["position", "velocity"], noise=[1e-4, 1e-3])
+
+    trials = mc.simulate(
+        truth, mc.solve(truth), n_trials=300, key=jax.random.key(2), observer=see(truth)
+    )
+    defaults = jnp.array([mc.tasks.defaults(mc.tasks.reaching)[name] for name in names])
+
+    @jax.jit
+    def value(logs):
+        problem = mc.tasks.reaching(**dict(zip(names, defaults * jnp.exp(logs), strict=True)))
+        return mc.log_likelihood(problem, trials.observed, observer=see(problem))
+
+    estimate = jnp.zeros(3)
+    for _ in range(3):
+        slope, curvature = jax.jacfwd(value)(estimate), jax.jacfwd(jax.jacfwd(value))(estimate)
+        estimate = estimate - jnp.linalg.solve(curvature, slope)
+    errors = jnp.sqrt(jnp.diagonal(jnp.linalg.inv(-curvature)))
+    assert (jnp.abs(slope * errors) < 1e-2).all()  # at a maximum
+    assert (jnp.abs(estimate) < 4 * errors).all()
+    assert (errors < 0.2).all()  # and one that tells something
+
+
+def test_a_failed_solve_is_minus_infinity_without_nan():
+    problem = mc.tasks.reaching(steps=10)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=3, key=KEY)
+
+    def value(factor):
+        unstable = problem.replace(A=factor * problem.A, Q=problem.Q + jnp.eye(5))
+        return mc.log_likelihood(unstable, trials.observed)
+
+    result, slope = jax.jit(jax.value_and_grad(value))(1e60)
+    assert result == -np.inf
+    assert slope == 0
+    with pytest.raises(mc.ConvergenceError, match="no policy was found"):
+        value(1e60)
+
+
+def test_missing_samples_leave_gradients_finite():
+    problem = mc.tasks.reaching(steps=8)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=3, key=KEY)
+    samples = trials.observed.at[0].set(jnp.nan).at[1, 3:5, 2].set(jnp.nan)
+    slope = jax.grad(lambda e: mc.log_likelihood(mc.tasks.reaching(e, steps=8), samples))(1e-5)
+    assert np.isfinite(slope)
+    assert slope != 0
+
+
+def test_a_hundred_calls_trace_at_most_twice():
+    problem = mc.tasks.reaching(steps=8)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=3, key=KEY)
+    traces = 0
+
+    @jax.jit
+    def value(effort):
+        nonlocal traces
+        traces += 1
+        return mc.log_likelihood(mc.tasks.reaching(effort, steps=8), trials.observed)
+
+    values = [value(effort) for effort in np.logspace(-6, -4, 100)]
+    assert traces <= 2
+    batch = jax.vmap(value)(np.logspace(-6, -4, 100))
+    assert_allclose(batch, values, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["integers", "masked", "numpy task"])
+def test_what_users_hand_in(kind):
+    problem = mc.tasks.reaching(steps=6)
+    observer = mc.observe(problem, ["position"], noise=0.1)
+    ones = np.ones((2, 6, 1))
+    expected = mc.log_likelihood(problem, ones, observer=observer)
+    if kind == "integers":
+        value = jax.jit(lambda o: mc.log_likelihood(problem, o, observer=observer))
+        assert_allclose(value(ones.astype(int)), expected, rtol=1e-12)
+    if kind == "masked":
+        hidden = np.ma.masked_greater(np.where(np.arange(6)[:, None] == 3, 999.0, ones), 10)
+        missing = np.where(np.arange(6)[:, None] == 3, np.nan, ones)
+        expected = mc.log_likelihood(problem, missing, observer=observer)
+        assert_allclose(mc.log_likelihood(problem, hidden, observer=observer), expected)
+        recorded = mc.Trials.recorded(hidden, dt=0.01)
+        assert_allclose(mc.log_likelihood(problem, recorded, observer=observer), expected)
+    if kind == "numpy task":
+
+        def task(steps, target):
+            return mc.tasks.reaching(steps=steps, target=float(target))
+
+        def see(problem):
+            return mc.observe(problem, ["position"], noise=0.1)
+
+        trials = mc.Trials.recorded(ones, dt=0.01, conditions={"target": [0.1, 0.3]})
+        each = mc.log_likelihood(task, trials, observer=see, per_trial=True)
+        assert_allclose(each[0], expected / 2, rtol=1e-12)
+
+
+# --- bad input ---
+
+
+def test_contradiction_is_named():
+    problem = mc.tasks.reaching()
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=5, key=KEY)
+    bent = trials.observed.at[3, 7, 1].add(0.1)
+    message = r"trial 3 contradicts the model at step 7: velocity is .* must be .* no noise"
+    with pytest.raises(mc.InputError, match=message):
+        mc.log_likelihood(problem, bent)
+    each = jax.jit(lambda o: mc.log_likelihood(problem, o, per_trial=True))(bent)
+    assert np.isneginf(each).tolist() == [False] * 3 + [True, False]
+    noisy = mc.observe(problem, noise=0.01)
+    assert np.isfinite(mc.log_likelihood(problem, bent, observer=noisy))
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [
+        (np.zeros((2, 30, 4)), "the trials have 4 channels, the observer records 5: position"),
+        (np.zeros((2, 29, 5)), "the trials have 29 steps, the problem has 30"),
+        (np.zeros((30, 5)), r"observed must have axes .* write observed\[None\]"),
+        (np.full((2, 30, 5), np.nan), "all samples are missing"),
+        (np.full((2, 30, 5), np.inf), "must be finite.* got inf in trial 0, step 0"),
+    ],
+)
+def test_bad_samples(samples, message):
+    with pytest.raises(mc.InputError, match=message):
+        mc.log_likelihood(mc.tasks.reaching(), samples)
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+def test_things_that_are_not_what_is_asked_for():
+    problem = mc.tasks.reaching(steps=6)
+    trials = mc.Trials.recorded(np.ones((2, 6, 5)), dt=0.01)
+    for options, message in (
+        ({"observer": "position"}, r"observer must be made by mc.observe"),
+        ({"policy": (0, 0)}, r"policy must be made by mc.solve\(problem\), got tuple"),
+    ):
+        with pytest.raises(mc.InputError, match=message):
+            mc.log_likelihood(problem, trials, **options)
+    with pytest.raises(mc.InputError, match="a Problem or a function that makes one"):
+        mc.log_likelihood({}, trials)
+    with pytest.raises(mc.InputError, match=r"see Trials\.recorded"):
+        mc.log_likelihood(problem, [[[1.0]], [[1.0], [2.0]]])
+    with pytest.raises(mc.InputError, match="there are no trials"):
+        mc.log_likelihood(problem, trials[:0])
+    with pytest.raises(mc.InputError, match=r"must take steps and the conditions .* 'load'"):
+        mc.log_likelihood(mc.tasks.reaching, trials.with_conditions(load="heavy"))
+    with pytest.raises(mc.InputError, match="beyond what can be computed"):
+        mc.log_likelihood(problem, np.full((1, 6, 5), 1e200), observer=mc.observe(problem, noise=1))
+
+
+def test_parts_that_do_not_belong_together():
+    problem, longer = mc.tasks.reaching(), mc.tasks.reaching(steps=40)
+    _, together, _ = of_several_kinds()
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=2, key=KEY)
+    with pytest.raises(mc.InputError, match="the observer was made for 40 steps"):
+        mc.log_likelihood(problem, trials, observer=mc.observe(longer))
+    seen = mc.observe(problem, ["velocity", "position"], noise=0.1)
+    turned = mc.Trials(trials.observed[:, :, :2], trials.times, channels=["position", "velocity"])
+    with pytest.raises(mc.InputError, match="channels are position, velocity; the observer rec"):
+        mc.log_likelihood(problem, turned, observer=seen)
+    with pytest.raises(mc.InputError, match="the trials differ in their lengths"):
+        mc.log_likelihood(problem, together)
+    with pytest.raises(mc.InputError, match="an observer belongs to one problem"):
+        mc.log_likelihood(mc.tasks.reaching, together, observer=mc.observe(problem))
+    with pytest.raises(mc.InputError, match="a policy belongs to one problem"):
+        mc.log_likelihood(mc.tasks.reaching, together, policy=mc.solve(problem))
+    with pytest.raises(mc.InputError, match="a function needs Trials"):
+        mc.log_likelihood(mc.tasks.reaching, trials.observed)
+    with pytest.raises(mc.InputError, match=r"on a grid of 0.01 s, the problem steps by 0.02 s"):
+        mc.log_likelihood(mc.tasks.reaching(dt=0.02), trials)

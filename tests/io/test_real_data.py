@@ -1,0 +1,153 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import motorcost as mc
+from motorcost.report import read_result, write_fit
+from motorcost.study.analysis import analyse
+from motorcost.study.settings import Study
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+pytestmark = pytest.mark.skipif(
+    not DATA.is_dir(), reason=f"NOT TESTED ON REAL DATA: there is no {DATA}"
+)
+
+POINTING = """\
+title = "Pointing"
+[data]
+dataset = "pointing"
+file = "{data}/pointing/{who}-1.dat"
+[prepare]
+keep = "outward"
+scale = {{ factor = 0.00026, unit = "m", names = ["x", "y", "target_x", "target_y"] }}
+along = {{ goal = ["target_x", "target_y"] }}
+cut = {{ speed = 0.05, channels = ["position", "lateral"] }}
+[model]
+task = "reaching"
+dt = {dt}
+[free]
+{free}
+[observer]
+states = ["position"]
+noise = {noise}
+[fit]
+starts = {starts}
+[report]
+profiles = false
+baselines = false
+folds = 0
+"""
+SACCADES = """\
+title = "Saccades"
+[data]
+dataset = "saccades"
+file = "{data}/saccades/lookAtPoint_EL_{who}.npy"
+options = {{ margin = 0.05 }}
+[prepare]
+along.goal = ["end_x", "end_y"]
+along.start = ["start_x", "start_y"]
+along.names = ["angle", "lateral"]
+least = {{ target = 4.0 }}
+cut = {{ speed = 30.0, channels = ["angle", "lateral"], smooth = 0.003, margin = 0.01 }}
+[model]
+task = "saccade"
+dt = {dt}
+fixed = {{ start = 0.0 }}
+[free]
+{free}
+[observer]
+states = ["angle"]
+noise = {noise}
+[fit]
+starts = {starts}
+[report]
+profiles = false
+baselines = false
+folds = 0
+"""
+
+
+def written(folder, text, free, **given):
+    usual = "\n".join(f'{name} = "usual"' for name in free)
+    (folder / "study.toml").write_text(text.format(data=DATA.as_posix(), free=usual, **given))
+    return Study.read(folder / "study.toml")
+
+
+def fitted(study, folder, monkeypatch, n=None):
+    """The analysis of a study, or of its first trials only, and its result as written."""
+    if n is not None:
+        movements = study.movements()[:n]
+        monkeypatch.setattr(Study, "movements", lambda self: movements)
+    analysis = analyse(study)
+    assert write_fit(analysis, folder / "fit").stat().st_size > 10_000
+    return analysis, read_result(folder / "fit")
+
+
+def assert_sound(analysis, result):
+    assert analysis.fit.converged
+    low, high = analysis.fit.model.bounds.T
+    assert ((low <= analysis.fit.point) & (analysis.fit.point <= high)).all()
+    assert np.isfinite(result["log_likelihood"])
+    assert all(error is None or error > 0 for error in result["standard_errors"].values())
+
+
+def test_pointing_is_prepared_as_documented(tmp_path):
+    study = written(tmp_path, POINTING, ["effort"], who="cp01", dt=0.01, noise=0.002, starts=1)
+    trials, notes = study.trials()
+    assert len(trials) == 45
+    assert trials.channel_names == ("position",)
+    assert trials.channel_units == ("m",)
+    targets = trials.conditions["target"]
+    assert 0.09 < targets.min() < targets.max() < 0.2
+    last = np.array([trials.observed[i, n - 1, 0] for i, n in enumerate(trials.lengths)])
+    assert np.median(np.abs(last - targets)) < 0.01
+    assert any("46 of 91 trials left out: kept are those with outward" in note for note in notes)
+
+
+def test_saccades_are_prepared_as_documented(tmp_path):
+    study = written(tmp_path, SACCADES, ["effort"], who="S1", dt=0.002, noise=0.2, starts=1)
+    trials, notes = study.trials()
+    assert len(trials) == 59
+    assert trials.channel_names == ("angle",)
+    assert trials.conditions["target"].min() >= 4.0
+    last = np.array([trials.observed[i, n - 1, 0] for i, n in enumerate(trials.lengths)])
+    assert np.median(np.abs(last - trials.conditions["target"])) < 1.0
+    assert "91 of 150 trials left out: the target is nearer than 4" in notes
+
+
+def test_a_few_pointing_movements_are_fitted(tmp_path, monkeypatch):
+    study = written(tmp_path, POINTING, ["motor_noise"], who="cp01", dt=0.03, noise=0.003, starts=1)
+    analysis, result = fitted(study, tmp_path, monkeypatch, n=6)
+    assert_sound(analysis, result)
+    assert result["n_trials"] == 6
+    assert result["data"]["files"] == ["cp01-1.dat"]
+    assert not analysis.fit.at_bounds
+
+
+@pytest.mark.slow
+def test_a_few_saccades_are_fitted(tmp_path, monkeypatch):
+    study = written(tmp_path, SACCADES, ["motor_noise"], who="S1", dt=0.002, noise=0.2, starts=1)
+    analysis, result = fitted(study, tmp_path, monkeypatch, n=6)
+    assert_sound(analysis, result)
+    assert result["n_trials"] == 6
+    assert not analysis.fit.at_bounds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["cp01", "ap01"])
+def test_all_pointing_movements_are_fitted(tmp_path, monkeypatch, who):
+    free = ["effort", "velocity", "force", "motor_noise", "recording_noise"]
+    study = written(tmp_path, POINTING, free, who=who, dt=0.01, noise=0.0, starts=3)
+    analysis, result = fitted(study, tmp_path, monkeypatch)
+    assert_sound(analysis, result)
+    assert mc.datasets.describe("pointing").licence == "MIT"
+
+
+@pytest.mark.slow
+def test_all_saccades_are_fitted(tmp_path, monkeypatch):
+    free = ["effort", "motor_noise", "recording_noise", "sensory_noise"]
+    study = written(tmp_path, SACCADES, free, who="S1", dt=0.002, noise=0.0, starts=3)
+    analysis, result = fitted(study, tmp_path, monkeypatch)
+    assert_sound(analysis, result)

@@ -1,0 +1,414 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.linalg import solve_discrete_are
+
+import motorcost as mc
+import naive
+from motorcost.model import solver
+from strategies import SHAPES, all_tasks, for_problems, make_problem
+
+backward_pass, forward_pass = jax.jit(solver.backward_pass), jax.jit(solver.forward_pass)
+
+
+@for_problems(plain=True)
+def test_without_signal_dependent_noise_it_is_riccati_and_kalman(problem, rng):
+    policy = mc.solve(problem)
+    assert_allclose(policy.L, naive.riccati(problem), rtol=1e-10, atol=1e-12)
+    assert_allclose(policy.K, naive.kalman(problem), rtol=1e-10, atol=1e-12)
+
+
+def test_long_horizon_is_the_algebraic_riccati_equation():
+    rng = np.random.default_rng(0)
+    A, B, H = rng.normal(size=(3, 3)), rng.normal(size=(3, 2)), rng.normal(size=(2, 3))
+    V, W, R = rng.normal(size=(3, 3)), np.eye(2), np.eye(2)
+    policy = mc.solve(mc.Problem(steps=200, A=A, B=B, H=H, Q=np.eye(3), R=R, V=V, W=W))
+    P = solve_discrete_are(A, B, np.eye(3), R)
+    S = solve_discrete_are(A.T, H.T, V @ V.T, W @ W.T)
+    assert_allclose(policy.L[0], np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A), rtol=1e-10)
+    assert_allclose(policy.K[-1], A @ S @ H.T @ np.linalg.inv(H @ S @ H.T + W @ W.T), rtol=1e-10)
+
+
+@for_problems()
+def test_passes_are_the_printed_ones(problem, rng):
+    policy = mc.solve(problem)
+    other_K = jnp.roll(policy.K, 1, axis=0)
+    assert_allclose(backward_pass(problem, other_K), naive.backward(problem, other_K)[0], rtol=1e-9)
+    other_L = jnp.roll(policy.L, 1, axis=0)
+    K = forward_pass(problem, other_L).K
+    assert_allclose(K, naive.forward(problem, other_L), rtol=1e-8, atol=1e-10)
+
+
+@for_problems()
+def test_the_start_does_not_matter(problem, rng):
+    """The twin starts from no filter at all, the solver from the plain regulator."""
+    policy = mc.solve(problem)
+    L, K = naive.alternate(problem)
+    assert_allclose(policy.L, L, rtol=1e-7, atol=1e-8)
+    assert_allclose(policy.K, K, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", all_tasks())
+def test_tasks_match_the_twin(name):
+    problem = all_tasks()[name]
+    policy = mc.solve(problem)
+    L, K = naive.alternate(problem, sweeps=40)
+    assert_allclose(policy.L, L, rtol=1e-8, atol=1e-8 * np.abs(L).max())
+    assert_allclose(policy.K, K, rtol=1e-8, atol=1e-8 * np.abs(K).max())
+
+
+@for_problems()
+def test_expected_cost_is_the_value_function_at_the_start(problem, rng):
+    policy = mc.solve(problem)
+    assert_allclose(
+        policy.expected_cost, naive.cost_to_go(problem, np.asarray(policy.K)), rtol=1e-9
+    )
+
+
+@for_problems(internal=False)
+def test_no_gain_can_be_improved(problem, rng):
+    """Without internal noise the policy is stationary: no change of any gain, of control or
+    filter, changes the exact cost to first order."""
+    policy = mc.solve(problem)
+
+    def cost(gains):
+        return mc.expected_cost(problem, eqx.tree_at(lambda p: (p.L, p.K), policy, gains))
+
+    slopes = jax.grad(cost)((policy.L, policy.K))
+    scale = float(policy.expected_cost)
+    assert_allclose(slopes[0] * jnp.abs(policy.L).max(), 0, atol=1e-8 * scale)
+    assert_allclose(slopes[1] * jnp.abs(policy.K).max(), 0, atol=1e-8 * scale)
+
+
+@for_problems(internal=False)
+def test_cost_falls_with_every_plain_sweep(problem, rng):
+    policy = mc.solve(problem)
+    K, costs = jnp.zeros_like(policy.K), []
+    for _ in range(8):
+        found = forward_pass(problem, backward_pass(problem, K))
+        K = found.K
+        costs.append(float(found.cost))
+    assert (np.diff(costs) <= 1e-12 * np.array(costs[:-1])).all()
+    assert costs[-1] >= policy.expected_cost * (1 - 1e-12)
+
+
+# Far from what people do, with a saddle of the cost on the way: accelerated sweeps alone would end
+# there.
+SADDLES = [
+    {"effort": 1.10495894e-08, "velocity": 4.41123555e-03, "force": 9.82662446e-03},
+    {"effort": 1.64705295e-08, "velocity": 4.27570379e-03, "force": 2.09024758e-02},
+]
+
+
+@pytest.mark.parametrize("costs", SADDLES)
+def test_a_policy_is_a_minimum(costs):
+    problem = mc.tasks.reaching(**costs)
+    policy = mc.solve(problem)
+    for change in (0.999, 1.001):
+        found = forward_pass(problem, change * policy.L)
+        for _ in range(100):
+            found = forward_pass(problem, backward_pass(problem, found.K))
+        assert_allclose(found.K, policy.K, atol=1e-5 * np.abs(policy.K).max())
+        assert_allclose(found.cost, policy.expected_cost, rtol=1e-9)
+
+
+def test_costs_are_kept_of_every_sweep():
+    policy = mc.solve(mc.tasks.reaching())
+    assert np.isfinite(policy.sweep_costs[: policy.sweeps]).all()
+    assert np.isnan(policy.sweep_costs[policy.sweeps :]).all()
+    assert_allclose(policy.sweep_costs[policy.sweeps - 1], policy.expected_cost, rtol=1e-10)
+
+
+def test_problems_side_by_side_are_each_by_itself():
+    """More than run at once, of which some settle soon and others late."""
+    efforts = jnp.logspace(-8, -2, 70)
+    stacked = jax.vmap(lambda effort: mc.tasks.reaching(effort=effort))(efforts)
+    together = jax.jit(solver.solve_each)(stacked)
+    for i in (0, 33, 69):
+        alone = mc.solve(mc.tasks.reaching(effort=efforts[i]))
+        assert_allclose(together.L[i], alone.L, rtol=1e-8, atol=1e-8)
+        assert_allclose(together.K[i], alone.K, rtol=1e-8, atol=1e-10)
+        assert_allclose(together.expected_cost[i], alone.expected_cost, rtol=1e-10)
+
+
+@for_problems(scale=0.5)
+def test_gains_settle_with_internal_noise(problem, rng):
+    policy = mc.solve(problem)
+    again = forward_pass(problem, backward_pass(problem, policy.K))
+    assert_allclose(again.K, policy.K, atol=1e-8 * np.abs(policy.K).max())
+
+
+def test_cost_may_rise_on_the_way_with_internal_noise():
+    rises = 0
+    for seed in range(20):
+        policy = mc.solve(make_problem(SHAPES[1], seed, scale=0.6))
+        costs = np.asarray(policy.sweep_costs)[: int(policy.sweeps)]
+        rises += (np.diff(costs) > 1e-9 * costs[:-1]).any()
+    assert rises > 0  # so the cost could not have been the stopping rule
+
+
+def test_reaching_costs_what_two_other_implementations_find():
+    # Expected cost at the defaults, from DESIGN.md: two independent implementations.
+    assert_allclose(mc.solve(mc.tasks.reaching()).expected_cost, 1.2298091288e-3, rtol=1e-10)
+
+
+def test_internal_noise_example_of_the_literature():
+    """Damiani et al. (2024): with E = 0.3 the alternation costs 9.78144 (the optimum 9.31867)."""
+    one, half = [[1.0]], [[0.5]]
+    problem = mc.Problem(
+        steps=10, A=one, B=one, H=one, Q=one, R=one, C=[half], D=[half], V=half, W=half,
+        E=[[0.3]], initial_belief=[1.0],
+    )  # fmt: skip
+    assert_allclose(mc.solve(problem).expected_cost, 9.78144, rtol=1e-6)
+
+
+@for_problems()
+def test_order_of_states_does_not_matter(problem, rng):
+    n = problem.A.shape[-1]
+    order = rng.permutation(n)
+    policy, permuted = mc.solve(problem), mc.solve(_transformed(problem, np.eye(n)[order]))
+    assert_allclose(permuted.expected_cost, policy.expected_cost, rtol=1e-8)
+    assert_allclose(permuted.L, policy.L[:, :, order], rtol=1e-6, atol=1e-8)
+    assert_allclose(permuted.K, policy.K[:, order], rtol=1e-6, atol=1e-8)
+
+
+@for_problems()
+def test_units_do_not_matter(problem, rng):
+    """States in other units, and a cost in other units: gains and cost change as they must."""
+    n = problem.A.shape[-1]
+    units = 10.0 ** rng.uniform(-2, 2, size=n)
+    policy, rescaled = mc.solve(problem), mc.solve(_transformed(problem, np.diag(units)))
+    assert_allclose(rescaled.expected_cost, policy.expected_cost, rtol=1e-8)
+    assert_allclose(rescaled.L * units, policy.L, rtol=1e-6, atol=1e-7)
+    costlier = mc.solve(problem.replace(Q=7 * problem.Q, R=7 * problem.R))
+    assert_allclose(costlier.expected_cost, 7 * policy.expected_cost, rtol=1e-9)
+    assert_allclose(costlier.L, policy.L, rtol=1e-6, atol=1e-8)
+
+
+def _transformed(problem, M):
+    """The same problem in the coordinates M x."""
+    inverse = np.linalg.inv(M)
+    p = problem
+    return p.replace(
+        A=M @ p.A @ inverse,
+        B=M @ p.B,
+        C=[M @ p.C[:, i] for i in range(p.C.shape[1])],
+        V=M @ p.V,
+        H=p.H @ inverse,
+        D=[p.D[:, j] @ inverse for j in range(p.D.shape[1])],
+        E=M @ p.E,
+        Q=inverse.T @ p.Q @ inverse,
+        initial_belief=M @ p.initial_belief,
+        initial_belief_cov=M @ p.initial_belief_cov @ M.T,
+        initial_state_cov=M @ p.initial_state_cov @ M.T,
+    )
+
+
+@for_problems()
+def test_covariances_stay_positive_semidefinite(problem, rng):
+    cov = np.asarray(mc.moments(problem, mc.solve(problem)).cov)
+    assert (cov == cov.swapaxes(-1, -2)).all()
+    lowest = np.linalg.eigvalsh(cov).min(axis=-1)
+    assert (lowest >= -1e-12 * np.abs(cov).max(axis=(-1, -2))).all()
+
+
+def test_a_sense_without_noise_is_solved_without_jitter():
+    """A target that is known and seen without error: its direction has no variance at all."""
+    reaching = mc.tasks.reaching()
+    also_sees_target = reaching.replace(
+        H=jnp.eye(5)[jnp.array([0, 1, 2, 4])],
+        W=jnp.diag(jnp.array([0.01, 0.1, 0.5, 0.0])),
+        senses=["position", "velocity", "force", "target"],
+    )
+    policy = mc.solve(also_sees_target)
+    assert_allclose(policy.expected_cost, mc.solve(reaching).expected_cost, rtol=1e-12)
+    assert_allclose(policy.K[:, :, 3], 0)
+    slopes = [
+        jax.grad(lambda p: mc.solve(p).expected_cost)(p) for p in (also_sees_target, reaching)
+    ]
+    for letter in "ABCQR":
+        assert_allclose(
+            getattr(slopes[0], letter), getattr(slopes[1], letter), rtol=1e-7, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_senses_without_any_noise(seed):
+    """The answer does not depend on the order of states, though after a few steps every error is
+    what rounding leaves of zero; nor does that keep the gains from settling."""
+    rng = np.random.default_rng(seed)
+    A, B, c = rng.normal(size=(4, 4)) / 2, rng.normal(size=(4, 1)), rng.normal(size=(4, 1))
+    start = {"initial_state_cov": np.eye(4), "initial_belief": np.ones(4)}
+    plain = {"steps": 40, "Q": np.eye(4), "R": [[0.1]], **start}
+    back = np.eye(4)[::-1]
+    sees_all = mc.solve(mc.Problem(A=A, B=B, C=[0.3 * c], H=np.eye(4), **plain))
+    reverse = mc.solve(
+        mc.Problem(A=back @ A @ back, B=back @ B, C=[0.3 * back @ c], H=np.eye(4), **plain)
+    )
+    assert_allclose(reverse.expected_cost, sees_all.expected_cost, rtol=1e-9)
+    # What is seen without noise is known from the second step on: the agent loses only what it
+    # did not know at first, against one that knew from the start.
+    almost = mc.Problem(A=A, B=B, C=[0.3 * c], H=np.eye(4), W=1e-4 * np.eye(4), **plain)
+    assert_allclose(mc.solve(almost).expected_cost, sees_all.expected_cost, rtol=1e-5)
+
+    H = rng.normal(size=(2, 4))
+    world = mc.Problem(A=A, B=B, H=H, W=0.05 * np.eye(2), **plain)
+    sure = world.believing(W=np.zeros((2, 2)))
+    turned = world.replace(A=back @ A @ back, B=back @ B, H=H @ back).believing(W=np.zeros((2, 2)))
+    costs = [mc.expected_cost(p, mc.solve(p)) for p in (sure, turned)]
+    assert_allclose(costs[0], costs[1], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        lambda v: mc.tasks.reaching(effort=v),
+        lambda v: mc.tasks.reaching().replace(Q=jnp.diag(jnp.array([1.0, v, 0, 0, 0]))),
+        lambda v: mc.tasks.reaching().replace(initial_state_cov=v * jnp.eye(5)),
+    ],
+)
+def test_values_that_make_no_sense_are_flagged_inside_jit(bad):
+    converged = jax.jit(lambda v: mc.solve(bad(v)).converged)
+    assert converged(1e-4)
+    assert not converged(-1e-4)
+
+
+def test_implicit_derivative_is_the_unrolled_one():
+    names = ("effort", "velocity", "force", "motor_noise", "target")
+    defaults = jnp.array([mc.tasks.defaults(mc.tasks.reaching)[name] for name in names])
+
+    def summary(gains, relative):
+        """A number that depends on every gain, as a function of parameters over defaults."""
+        problem = mc.tasks.reaching(**dict(zip(names, relative * defaults, strict=True)))
+        L, K = gains(problem)
+        return jnp.sum(jnp.sin(L / 100)) + jnp.sum(K**2)
+
+    def implicit(problem):
+        policy = mc.solve(problem, tolerance=1e-13)
+        return policy.L, policy.K
+
+    def unrolled(problem):
+        """A fixed number of sweeps, which JAX differentiates one by one."""
+
+        def sweep(K, _):
+            return forward_pass(problem, backward_pass(problem, K)).K, None
+
+        H = problem.H
+        K, _ = jax.lax.scan(sweep, jnp.zeros((len(H), H.shape[2], H.shape[1])), length=40)
+        return backward_pass(problem, K), K
+
+    ones = jnp.ones(len(names))
+    reverse = jax.jit(jax.grad(lambda r: summary(implicit, r)))(ones)
+    forward = jax.jit(jax.jacfwd(lambda r: summary(implicit, r)))(ones)
+    value = jax.jit(lambda r: summary(implicit, r))
+    step = 1e-4 * jnp.eye(len(names))
+    differences = [(value(ones + h) - value(ones - h)) / 2e-4 for h in step]
+    assert_allclose(reverse, forward, rtol=1e-9)
+    assert_allclose(reverse, jax.jit(jax.grad(lambda r: summary(unrolled, r)))(ones), rtol=1e-8)
+    assert_allclose(reverse, differences, rtol=1e-6)
+
+
+@for_problems()
+def test_derivatives_by_every_matrix(problem, rng):
+    """Along a random direction in all matrices at once, against finite differences."""
+    direction = jax.tree.map(lambda leaf: 0.1 * leaf * rng.normal(), problem)
+
+    def gains(step):
+        moved = jax.tree.map(lambda leaf, d: leaf + step * d, problem, direction)
+        policy = mc.solve(moved, tolerance=1e-12)
+        return jnp.concatenate([policy.L.ravel(), policy.K.ravel()])
+
+    slope = jax.jvp(gains, (0.0,), (1.0,))[1]
+    differences = (gains(1e-4) - gains(-1e-4)) / 2e-4
+    assert_allclose(slope, differences, atol=1e-5 * float(jnp.abs(slope).max()))
+
+
+def test_second_derivative_is_that_of_the_first():
+    def gain(effort):
+        return jnp.sum(mc.solve(mc.tasks.reaching(effort=effort)).K ** 2)
+
+    curvature = jax.jit(jax.jacfwd(jax.grad(gain)))(1e-5)
+    slope = jax.jit(jax.grad(gain))
+    assert_allclose(curvature, (slope(1.001e-5) - slope(0.999e-5)) / 2e-8, rtol=1e-5)
+
+
+def test_batch_equals_one_by_one():
+    efforts = jnp.logspace(-6, -4, 5)
+
+    def solve(effort):
+        policy = mc.solve(mc.tasks.reaching(effort=effort))
+        return policy.L, policy.K, policy.expected_cost, policy.sweeps
+
+    batch = jax.vmap(solve)(efforts)
+    for i, effort in enumerate(efforts):
+        for together, alone in zip(batch, solve(effort), strict=True):
+            assert_allclose(together[i], alone, rtol=1e-9, atol=1e-12)
+
+
+def test_a_hundred_solves_compile_once():
+    mc.solve(mc.tasks.reaching())
+    compiled = solver._solve._cache_size()
+    for effort in np.logspace(-6, -4, 100):
+        mc.solve(mc.tasks.reaching(effort=effort))
+    assert solver._solve._cache_size() == compiled
+
+
+def hopeless():
+    """Overflows: an unstable world, over a horizon on which its cost exceeds any float."""
+    return mc.Problem(
+        steps=60, A=[[1e9]], B=[[1e-12]], H=[[1.0]], Q=[[1.0]], R=[[1.0]], V=[[1.0]],
+        W=[[1.0]], C=[[[10.0]]],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [(mc.tasks.reaching, "did not settle within 3 sweeps"), (hopeless, "grew beyond all numbers")],
+    ids=["short", "overflow"],
+)
+def test_no_convergence_is_said(problem, message):
+    with pytest.raises(mc.ConvergenceError, match=message):
+        mc.solve(problem(), max_sweeps=3)
+    policy = jax.jit(lambda p: mc.solve(p, max_sweeps=3))(problem())
+    assert not policy.converged
+    assert np.isfinite(policy.L).all()
+    assert np.isfinite(policy.K).all()
+    assert not np.isnan(policy.expected_cost)
+    grads = jax.grad(lambda p: mc.solve(p, max_sweeps=3).expected_cost)(problem())
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves(grads))
+
+
+def test_one_failure_does_not_spoil_the_gradient_of_the_others():
+    def total(scale):
+        policies = jax.vmap(lambda s: mc.solve(mc.tasks.reaching(effort=1e-5 * s), max_sweeps=7))(
+            scale
+        )
+        return jnp.where(policies.converged, policies.expected_cost, 0.0).sum(), policies.converged
+
+    scale = jnp.array([1.0, 100.0])
+    grads, converged = jax.grad(total, has_aux=True)(scale)
+    assert converged.tolist() == [False, True]
+    assert np.isfinite(grads).all()
+    assert grads[1] > 0
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tolerance": 0.0}, "tolerance must be positive"),
+        ({"max_sweeps": 0}, "max_sweeps .* must be at least 1"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(mc.InputError, match=message):
+        mc.solve(mc.tasks.reaching(), **options)
+
+
+def test_policy_prints_itself():
+    text = repr(mc.solve(mc.tasks.reaching()))
+    assert "expected cost 0.001229809129" in text
+    assert "settled in 9 sweeps" in text

@@ -1,0 +1,161 @@
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import motorcost as mc
+from made import FITS, made_analysis, made_fit, made_profile, recorded
+from motorcost import demo
+from motorcost.report import Picture, Points, Section, Table, write_fit, write_report
+from motorcost.study.settings import Study
+
+EVIL = "<script>alert('x')</script> \"&quot; {{ title }} </main>"
+
+
+class Page(HTMLParser):
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.images, self.text, self.attributes = [], [], "", []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag == "img":
+            self.images.append(dict(attrs))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def assert_accessible_and_alone(page):
+    assert not {"script", "link", "iframe", "object", "a"} & set(page.tags)
+    for name, value in page.attributes:
+        assert not name.startswith("on")
+        assert name not in ("src", "href") or value.startswith("data:image/png;base64,iVBOR")
+    assert all(image["alt"].strip() for image in page.images)
+    headings = [int(tag[1]) for tag in page.tags if re.fullmatch("h[1-6]", tag)]
+    assert headings[0] == 1
+    assert headings.count(1) == 1
+    assert all(b - a <= 1 for a, b in pairwise(headings))
+    assert "title" in page.tags
+    assert dict(page.attributes)["lang"] == "en"
+
+
+def page_of(analysis, folder, truth=None):
+    return Page(write_fit(analysis, folder, truth).read_text("utf-8"))
+
+
+def test_page_is_self_contained_and_escaped(tmp_path):
+    figure = Figure()
+    figure.subplots().plot([1, 2])
+    write_report(
+        tmp_path / "r.html",
+        EVIL,
+        EVIL,
+        [Section(EVIL, EVIL, [Table((EVIL,), [(EVIL,)]), Points([EVIL]), Picture(figure, EVIL)])],
+    )
+    page = Page((tmp_path / "r.html").read_text())
+    assert page.text.count(EVIL) == 8
+    (image,) = page.images
+    assert image["alt"] == EVIL
+    assert_accessible_and_alone(page)
+
+
+def test_a_report_escapes_what_users_call_things(tmp_path):
+    subjects = [EVIL, "被験者", "a$b$", '"; drop'] * 3
+    trials = recorded((8,) * 12, subjects=subjects)
+    free = {"effort": mc.LogUniform(1e-8, 1e-2, per="subject")}
+    fit = made_fit(free, trials)
+    profiles = [made_profile(fit, name) for name in fit.names]
+    slices = {each.name: (each.points, each.log_likelihoods) for each in profiles}
+    analysis = made_analysis(fit, profiles=profiles, slices=slices, notes=(EVIL,))
+    study = Study(
+        files=(Path(f"{EVIL.replace('/', '')}.csv"),),
+        task_name=EVIL,
+        task=mc.tasks.reaching,
+        free=free,
+        title=EVIL,
+    )
+    analysis.study = study
+    page = page_of(analysis, tmp_path)
+    assert_accessible_and_alone(page)
+    assert f"effort[{EVIL}]" in page.text
+    assert "effort[a$b$]" in page.text
+    assert page.text.count(EVIL) > 5
+
+
+@pytest.mark.parametrize(
+    "what", ["nothing known", "no information", "lengths and targets", "interrupted at once"]
+)
+def test_every_fit_has_a_report(tmp_path, what):
+    fit = FITS[what]()
+    analysis = made_analysis(fit, interrupted=fit.interrupted)
+    if not fit.interrupted:
+        analysis.profiles = [made_profile(fit, name) for name in fit.names]
+    page = page_of(analysis, tmp_path, truth={fit.names[0]: 1e-5})
+    assert_accessible_and_alone(page)
+    drawn = sorted(file.stem for file in (tmp_path / "figures").iterdir())
+    assert len(drawn) == len(page.images)
+    if fit.interrupted:
+        assert drawn == ["starts"]
+        assert "The search was interrupted" in page.text
+    else:
+        assert {"starts", "estimates", "profiles", "data-and-model"} <= set(drawn)
+
+
+def test_a_report_says_what_is_wrong(tmp_path):
+    fit = made_fit(["effort"], recorded(), converged=False)
+    page = page_of(made_analysis(fit), tmp_path)
+    assert "The estimates need care: see below." in page.text
+    assert "The search did not settle" in page.text
+
+
+def test_a_report_shows_numbers_as_the_fit_has_them(tmp_path):
+    fit = made_fit(["effort"], recorded())
+    page = page_of(made_analysis(fit), tmp_path, truth={"effort": 2e-5})
+    low, high = fit.interval()["effort"]
+    for shown in ("1e-05", "m²/N²", "20 %", f"{low:.4g} to {high:.4g}", "2e-05"):
+        assert shown in page.text
+    unknown = made_fit(["effort"], recorded(), information=0.0)
+    assert "0 to ∞" in page_of(made_analysis(unknown), tmp_path).text
+
+
+def test_a_report_replaces_an_older_one_whole(tmp_path):
+    fit = made_fit(["effort"], recorded())
+    write_fit(made_analysis(fit), tmp_path)
+    before = sorted(file.relative_to(tmp_path) for file in tmp_path.rglob("*"))
+    write_fit(made_analysis(fit), tmp_path)
+    assert sorted(file.relative_to(tmp_path) for file in tmp_path.rglob("*")) == before
+
+
+def test_the_demonstration_writes_a_study_of_what_it_simulated(tmp_path, monkeypatch):
+    fit = made_fit(list(demo.TRUTH), recorded())
+    seen = []
+
+    def without_search(study, progress):
+        seen.append(study)
+        return made_analysis(fit)
+
+    monkeypatch.setattr(demo, "analyse", without_search)
+    analysis, report = demo.run(tmp_path / "demo", n_trials=20, seed=4)
+    (study,) = seen
+    assert study.files == (tmp_path / "demo" / "trials.csv",)
+    assert list(study.free) == list(demo.TRUTH)
+    assert (study.noise, study.seed, study.dt) == (demo.NOISE, 4, None)
+    trials, _ = study.trials()
+    assert trials.observed.shape == (20, 30, 1)
+    assert bool(jnp.isfinite(trials.observed).all())
+    assert np.unique(trials.conditions["target"]).tolist() == [0.1]
+    assert report == tmp_path / "demo" / "report.html"
+    assert "truth" in Page(report.read_text()).text
+    table = demo.against_truth(analysis)
+    assert [line.split()[0] for line in table] == ["parameter", *demo.TRUTH]
+    assert demo.again(Path("a b")) == "motorcost fit 'a b/study.toml' -o fit/"
+    with pytest.raises(mc.InputError, match="trials must be at least 20, got 19"):
+        demo.run(tmp_path / "few", n_trials=19)

@@ -1,0 +1,173 @@
+import json
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import motorcost as mc
+from motorcost.diagnostics import Bootstrap
+from motorcost.report import read_result, result_of, write_fit
+from motorcost.study import analysis as module
+from motorcost.study.analysis import analyse
+from motorcost.study.settings import Study
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    problem = mc.tasks.reaching(steps=8, dt=0.03)
+    observer = mc.observe(problem, ["position"], noise=1e-3)
+    trials = mc.simulate(
+        problem, mc.solve(problem), n_trials=14, key=jax.random.key(0), observer=observer
+    )
+    mc.io.write_csv(trials.with_conditions(target=0.1), folder / "trials.csv")
+    return Study(
+        files=(folder / "trials.csv",),
+        task_name="reaching",
+        task=mc.tasks.reaching,
+        free={"effort": None},
+        noise=1e-3,
+        starts=5,
+        baselines=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def found(study):
+    return analyse(study)
+
+
+def interrupting(at, times=1):
+    """Progress that interrupts at the given kind of work."""
+    left = times
+
+    def progress(what, done, total):
+        nonlocal left
+        if what == at:
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+
+    return progress
+
+
+def test_the_analysis_is_the_fit_of_the_study(study, found):
+    trials, _ = study.trials()
+    alone = mc.fit(
+        mc.tasks.reaching,
+        trials,
+        ["effort"],
+        key=jax.random.key(0),
+        n_starts=5,
+        observer=mc.Recording(["position"], noise=1e-3),
+    )
+    assert found.fit.estimates == alone.estimates
+    assert_allclose(found.profiles[0].ends, alone.profiles()[0].ends)
+    each = mc.cross_validate(alone, key=jax.random.fold_in(jax.random.key(0), 2), folds=5)
+    assert_allclose(found.cross_validated, each.sum())
+
+
+def test_a_slice_of_one_parameter_is_its_profile(found):
+    grid, values = found.slices["effort"]
+    profile = found.profiles[0]
+    assert_allclose(np.interp(profile.points[[0, -1]], grid, values),
+                    profile.log_likelihoods[[0, -1]], rtol=1e-10)  # fmt: skip
+
+
+def test_an_interrupted_search_is_kept_and_goes_on(study, found, tmp_path):
+    stopped = analyse(study, interrupting("searching", 3))
+    assert stopped.interrupted
+    assert stopped.fit.interrupted
+    write_fit(stopped, tmp_path)
+    result = read_result(tmp_path)
+    assert result["interrupted"] is True
+    assert result["standard_errors"] == {"effort": None}
+    assert result["estimates"]["effort"] > 0
+    assert "interrupted" in (tmp_path / "report.html").read_text()
+    resumed = analyse(study, previous=result)
+    assert "went on from 5 searches that had been interrupted" in resumed.notes
+    assert not resumed.interrupted
+    assert_allclose(resumed.fit.estimates["effort"], found.fit.estimates["effort"], rtol=1e-4)
+
+
+def test_searches_go_on_only_with_the_same_data_and_settings(study, found):
+    previous = result_of(found) | {"interrupted": True}
+    quick = replace(study, profiles=False, folds=0)
+
+    def went_on(study, previous):
+        return any("went on" in note for note in analyse(study, previous=previous).notes)
+
+    assert went_on(quick, json.loads(json.dumps(previous)))
+    assert not went_on(quick, previous | {"interrupted": False})
+    assert not went_on(quick, previous | {"data": {"checksum": "other"}})
+    assert not went_on(replace(quick, seed=1), previous)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_searches_go_on_from_the_edge_of_a_support(study, found, side):
+    edge = replace(found.fit, point=found.fit.model.bounds[:, side])
+    start = edge.estimates
+    assert start["effort"] in edge.model.coordinates[0].support  # whatever the rounding
+    previous = result_of(found) | {"interrupted": True, "starts": [{"parameters": start}] * 5}
+    resumed = analyse(replace(study, profiles=False, folds=0), previous=previous)
+    assert "went on from 5 searches that had been interrupted" in resumed.notes
+    assert len(resumed.fit.starts) == 5
+
+
+def test_an_interrupted_profile_keeps_the_fit(study, found):
+    stopped = analyse(study, interrupting("profiles"))
+    assert stopped.interrupted
+    assert not stopped.fit.interrupted
+    assert stopped.profiles is None
+    assert stopped.adequacy is not None
+    assert stopped.cross_validated is None
+    assert result_of(stopped)["interval_method"] == "wald"
+
+
+def test_an_interrupted_bootstrap_keeps_the_fit(study, monkeypatch):
+    def cut_short(fit, **_):
+        return Bootstrap(fit, "parametric", np.stack([fit.point] * 2), interrupted=True)
+
+    monkeypatch.setattr(module, "bootstrap", cut_short)
+    stopped = analyse(replace(study, profiles=False, folds=0, bootstrap=9))
+    assert stopped.interrupted
+    assert result_of(stopped)["bootstrap"]["n"] == 2
+
+
+def test_an_interrupted_baseline_keeps_the_fit(study, found, monkeypatch):
+    def fails_later(task, *args, **kwargs):
+        return replace(found.fit, interrupted=task is not mc.tasks.reaching)
+
+    monkeypatch.setattr(module, "fit", fails_later)
+    stopped = analyse(replace(study, profiles=False, baselines=True))
+    assert stopped.interrupted
+    assert stopped.baselines is None
+    assert result_of(stopped)["baselines"] == []
+
+
+def test_baselines_that_are_impossible_are_told(study, monkeypatch):
+    search = module.fit
+    tried = []
+
+    def only_this(task, *args, starts=(), **kwargs):
+        if task is mc.tasks.reaching:
+            return search(task, *args, starts=starts, **kwargs)
+        tried.append(starts)
+        raise mc.InputError("trial 0 contradicts the model")
+
+    monkeypatch.setattr(module, "fit", only_this)
+    told = analyse(replace(study, profiles=False, baselines=True, folds=0))
+    assert [name for name, _ in told.impossible] == [
+        "no signal-dependent noise",
+        "steady noise of mean strength",
+    ]
+    assert [row.name for row in told.baselines.rows] == ["this model"]
+    assert [list(starts[0]) for starts in tried] == [["effort"]] * 2
+
+
+@pytest.mark.parametrize("n", [1, -2])
+def test_a_bootstrap_of_one_is_refused_before_the_fit(study, n):
+    with pytest.raises(mc.InputError, match="bootstrap must be 0"):
+        analyse(replace(study, bootstrap=n))

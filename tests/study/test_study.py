@@ -1,0 +1,395 @@
+import contextlib
+import re
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import motorcost as mc
+from motorcost.fitting.objective import make_model
+from motorcost.study.settings import Study
+from motorcost.study.template import study_template
+
+STUDY = """\
+title = "Reaches"
+
+[data]
+file = "trials.csv"
+units = { position = "m", target = "m" }
+
+[prepare]
+least = { duration = 0.1 }
+
+[model]
+task = "reaching"
+fixed = { motor_noise = 0.5 }
+
+[free]
+effort = "usual"
+velocity = [1e-3, 10]
+force = { median = 0.02, sd = 1.0 }
+
+[observer]
+states = ["position"]
+noise = 1e-3
+
+[fit]
+seed = 3
+starts = 2
+method = "gradient"
+priors = true
+
+[report]
+folds = 2
+bootstrap = 0
+baselines = false
+profiles = false
+"""
+SEEN = mc.Recording(["position"], noise=1e-3)
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    problem = mc.tasks.reaching(steps=8, dt=0.03)
+    trials = mc.simulate(
+        problem, mc.solve(problem), n_trials=14, key=jax.random.key(0), observer=SEEN(problem)
+    )
+    return trials.with_conditions(target=0.1, subject=["anna", "bert"] * 7)
+
+
+@pytest.fixture
+def study_file(tmp_path):
+    def write(text=STUDY):
+        (tmp_path / "study.toml").write_text(text, "utf-8")
+        return tmp_path / "study.toml"
+
+    return write
+
+
+def options(**changed):
+    """A study made without a file."""
+    given = {"task_name": "reaching", "task": mc.tasks.reaching, "free": {"effort": None}}
+    return Study(**(given | changed))
+
+
+def log_likelihood(trials):
+    def at(steps, target):
+        problem = mc.tasks.reaching(steps=steps, dt=0.03, target=target)
+        return problem, SEEN(problem)
+
+    conditions = {"target": trials.conditions["target"]}
+    kept = mc.Trials(trials.observed, trials.times, channels={"position": "m"},
+                     lengths=trials.lengths, conditions=conditions)  # fmt: skip
+    return float(mc.log_likelihood(at, kept))
+
+
+def test_a_study_file_says_everything(study_file):
+    study = Study.read(study_file())
+    assert study.title == "Reaches"
+    assert study.task is mc.tasks.reaching
+    assert study.fixed == {"motor_noise": 0.5}
+    assert study.free == {
+        "effort": None,
+        "velocity": mc.LogUniform(1e-3, 10.0),
+        "force": mc.LogNormal(0.02, 1.0),
+    }
+    assert study.prepare == (("least", {"duration": 0.1}),)
+    assert (study.states, study.noise, study.dt) == (("position",), 1e-3, None)
+    assert (study.seed, study.starts, study.method, study.priors) == (3, 2, "gradient", True)
+    assert (study.folds, study.bootstrap, study.baselines, study.profiles) == (2, 0, False, False)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "write"),
+    [
+        ("csv", mc.io.write_csv),
+        ("parquet", mc.io.write_parquet),
+        ("npz", mc.io.write_npz),
+        ("mat", mc.io.write_mat),
+    ],
+)
+def test_what_is_written_reads_back_with_the_same_likelihood(simulated, tmp_path, suffix, write):
+    file = tmp_path / f"trials.{suffix}"
+    write(simulated, file)
+    trials, notes = options(files=(file,)).trials()
+    assert trials.channel_names == ("position",)
+    assert_allclose(trials.observed, simulated.observed, rtol=0, atol=0)
+    assert_allclose(log_likelihood(trials), log_likelihood(simulated), rtol=1e-12)
+    assert "the model steps by 0.03 s, as the recording does" in notes
+    assert "no units were given; taken for granted: position in m, target in m" in notes
+
+
+def test_several_files_are_several_subjects(simulated, tmp_path):
+    alone = simulated.with_conditions(target=0.1)
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        mc.io.write_csv(_without(alone, "subject"), tmp_path / folder / "S1.csv")
+        mc.io.write_csv(_without(alone, "subject"), tmp_path / folder / f"{folder}2.csv")
+    files = (tmp_path / "a/S1.csv", tmp_path / "a/a2.csv")
+    assert set(options(files=files).movements().conditions["subject"]) == {"S1", "a2"}
+    files = (tmp_path / "a/S1.csv", tmp_path / "b/S1.csv")
+    assert set(options(files=files).movements().conditions["subject"]) == {"a/S1", "b/S1"}
+    with pytest.raises(mc.InputError, match="files must differ from each other, got 'a/S1' twice"):
+        options(files=files[:1] * 2).movements()
+
+
+def _without(trials, name):
+    left = {key: values for key, values in trials.conditions.items() if key != name}
+    return mc.Trials(trials.observed, trials.times, channels={"position": "m"}, conditions=left)
+
+
+def test_units_of_channels_and_conditions_become_those_of_the_model(simulated, tmp_path):
+    frame = mc.io.to_frame(simulated)
+    frame["position"] *= 1000
+    frame["target"] *= 100
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    reading = {"units": {"position": "mm", "target": "cm"}}
+    trials, _ = options(files=(tmp_path / "t.csv",), reading=reading).trials()
+    assert_allclose(trials.observed, simulated.observed, rtol=1e-12)
+    assert_allclose(trials.conditions["target"], 0.1)
+
+
+def test_notes_tell_of_what_was_not_used(simulated, tmp_path):
+    frame = mc.io.to_frame(simulated)
+    frame["temperature"] = np.arange(len(frame))
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    _, notes = options(files=(tmp_path / "t.csv",)).trials()
+    assert "columns that are no states of reaching: temperature" in notes
+    reading = {"conditions": {"goal": "target"}}
+    _, notes = options(files=(tmp_path / "t.csv",), reading=reading).trials()
+    assert "conditions that reaching does not take: goal" in notes
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ('title = "Reaches"', "title = 3", 1, "title: must be text in quotes"),
+        ("[report]", "[reprot]", 29, "reprot: unknown key 'reprot': did you mean report or"),
+        ('file = "trials.csv"', 'fil = "x"', 4, "[data] fil: unknown key 'fil': did you mean file"),
+        ('file = "trials.csv"', "", 3, "[data]: file is missing"),
+        ('file = "trials.csv"', "file = [1]", 4, "[data] file: must be a list of texts"),
+        ('position = "m",', "position = 1,", 5, "[data] units: must be text in quotes"),
+        ('units = {', 'options = {', 5, "[data] options: are those of a dataset"),
+        ('units = { position = "m", target = "m" }', 'dataset = "pointin"', 5,
+         "[data] dataset: unknown data set 'pointin': did you mean pointing"),
+        ('file = "trials.csv"', 'file = "x"\ndataset = "pointing"', 6,
+         "[data] units: the data set pointing is read as it is: leave it out"),
+        ('units = { position = "m", target = "m" }', 'dataset = "saccades"\noptions = {mrgin=1}',
+         6, "[data] options: unknown option 'mrgin': did you mean margin"),
+        ("least = {", "lest = {", 8, "[prepare] lest: unknown key 'lest': did you mean least"),
+        ("duration = 0.1", "durtion = 1", 8, "[prepare] least: unknown key 'durtion'"),
+        ("duration = 0.1", 'duration = "1"', 8, "[prepare] least: must be a number, got '1'"),
+        ("least = { duration = 0.1 }", "scale = { factor = 2 }", 8,
+         "[prepare] scale: needs factor, unit, names; unit is missing"),
+        ("least = { duration = 0.1 }", "along = { }", 8, "[prepare] along: needs goal"),
+        ("least = { duration = 0.1 }", 'along = { goal = ["a"] }', 8,
+         "[prepare] along: must be two names"),
+        ('"reaching"', '"reeching"', 11, "[model] task: unknown task 'reeching': did you mean"),
+        ('task = "reaching"', "", 10, "[model]: task is missing"),
+        ('task = "reaching"', 'task = "reaching"\ndt = -1', 12, "[model] dt: must be seconds"),
+        ("motor_noise = 0.5", "moter_noise = 1", 12,
+         "[model.fixed] moter_noise: unknown parameter 'moter_noise': did you mean motor_noise"),
+        ("motor_noise = 0.5", 'motor_noise = "0.5"', 12,
+         "[model.fixed] motor_noise: must be a number, got '0.5'"),
+        ("effort =", "efort =", 15, "[free] efort: unknown parameter 'efort': did you mean effort"),
+        ('"usual"', '"usal"', 15, "[free] effort: must be a table"),
+        ("[1e-3, 10]", "[3, 1]", 16, "[free] velocity: a parameter needs low < high"),
+        ("[1e-3, 10]", "[1, 2, 3]", 16, "[free] velocity: must be [low, high]"),
+        ("[1e-3, 10]", "[0, 1]", 16, "[free] velocity: a parameter on a log scale needs low > 0"),
+        ("[1e-3, 10]", "[nan, 1]", 16, "[free] velocity: the low of a parameter must be a number"),
+        ("[1e-3, 10]", "[1, inf]", 16, "[free] velocity: a parameter without a prior needs finite"),
+        ("[1e-3, 10]", f"[1, 1{'0' * 400}]", 16, "[free] velocity: must be a number below 1e308"),
+        ("{ median = 0.02, sd = 1.0 }", "{ low = 1 }", 17,
+         "[free] force: needs low and high, or median and sd, or mean and sd; got low"),
+        ("{ median = 0.02, sd = 1.0 }", "{ low = 2, high = 1 }", 17, "[free] force: a parameter"),
+        ("sd = 1.0", "sdd = 1.0", 17, "[free] force: unknown key 'sdd': did you mean sd"),
+        ("sd = 1.0", "sd = -1.0", 17, "[free] force: the sd of a prior must be positive"),
+        ("noise = 1e-3", 'noise = "1e-3"', 21, "[observer] noise: must be a number"),
+        ("seed = 3", "seed = -3", 24, "[fit] seed: must be a whole number, 0 or more, got -3"),
+        ("seed = 3", f"seed = {2**63}", 24, "[fit] seed: must be a whole number below 2^63"),
+        ("starts = 2", "starts = 2.5", 25, "[fit] starts: must be a whole number"),
+        ('"gradient"', '"newton"', 26, "[fit] method: unknown method 'newton'"),
+        ("priors = true", "priors = 1", 27, "[fit] priors: must be true or false, got 1"),
+        ("bootstrap = 0", "bootstrap = 1", 31, "[report] bootstrap: bootstrap must be 0 (none) or"),
+        ("seed = 3", "seed = = 3", 24, "is not valid TOML: Invalid value (at line 24"),
+        ("[fit]", "[fit", 23, "is not valid TOML: Expected ']'"),
+    ],
+)  # fmt: skip
+def test_an_error_names_file_line_and_key(study_file, old, new, line, message):
+    assert old in STUDY
+    with pytest.raises(mc.InputError) as raised:
+        Study.read(study_file(STUDY.replace(old, new, 1)))
+    said = str(raised.value)
+    assert said.startswith("study.toml")
+    assert message in said
+    assert re.search(rf"line {line}\b", said), said
+
+
+def test_nothing_free_is_said(study_file):
+    text = re.sub(r"(?s)\[free\].*?\[observer\]", "[free]\n[observer]", STUDY)
+    with pytest.raises(mc.InputError, match=r"study.toml, line 14: \[free\]: name at least one"):
+        Study.read(study_file(text))
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"a = 1\n" + b"b = [" * 5000, b"a = 1" * 2])
+def test_what_is_no_toml_is_said(tmp_path, content):
+    (tmp_path / "study.toml").write_bytes(content)
+    with pytest.raises(mc.InputError, match=r"^study.toml: (needs text in UTF-8|is not valid)"):
+        Study.read(tmp_path / "study.toml")
+
+
+def test_a_study_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(mc.InputError, match="there is no such file"):
+        Study.read(tmp_path / "study.toml")
+
+
+PIECES = ["[", "]", "{", "}", '"', "=", "\n", "nan", "-1", "1e999", "9" * 400, "true", "''",
+          "[[a]]", "1979-05-27", "usual", "x.y", "\\u0000", "#", ",", "reaching", "file.py:f",
+          "tracking", "inf", "0", "é"]  # fmt: skip
+mutations = st.lists(
+    st.tuples(st.integers(0, len(STUDY)), st.integers(0, 12), st.sampled_from(["", *PIECES])),
+    min_size=1,
+    max_size=3,
+)
+VALUE = re.compile(r"(?<== )\S.*$", re.M)
+swaps = st.lists(st.integers(0, 30), min_size=2, max_size=2)
+
+
+@settings(max_examples=60)
+@given(edits=mutations, swapped=swaps)
+def test_any_text_is_a_study_or_an_input_error(tmp_path_factory, edits, swapped):
+    text = STUDY
+    values = list(VALUE.finditer(text))
+    one, two = (values[i % len(values)] for i in swapped)
+    for mangled in (text[: one.start()] + two[0] + text[one.end() :], _edited(text, edits)):
+        file = tmp_path_factory.getbasetemp() / "fuzzed.toml"
+        file.write_text(mangled, "utf-8")
+        with contextlib.suppress(mc.InputError):
+            assert isinstance(Study.read(file), Study)
+
+
+def _edited(text, edits):
+    for at, length, piece in edits:
+        text = text[:at] + piece + text[at + length :]
+    return text
+
+
+@pytest.mark.parametrize("task", ["reaching", "saccade", "tracking", "random_problem"])
+def test_the_template_is_a_study_of_every_task(study_file, tmp_path, task):
+    study = Study.read(study_file(study_template(task, tmp_path / "trials.csv", tmp_path)))
+    assert study.files == (tmp_path / "trials.csv",)
+    declared = mc.tasks.parameters(study.task)
+    assert set(study.free) == {name for name, each in declared.items() if each.role == "cost"}
+    assert study.reading == {"trial": "trial", "time": "time", "time_unit": "s"}
+
+
+@pytest.mark.parametrize(
+    "name", ["a b.csv", 'quo"te.csv', "back\\slash.csv", "{brace}.csv", "two\nlines.csv", "é#.csv"]
+)
+def test_the_template_finds_files_of_any_name(study_file, simulated, tmp_path, name):
+    mc.io.write_csv(simulated, tmp_path / name)
+    text = study_template("reaching", tmp_path / name, tmp_path)
+    study = Study.read(study_file(text))
+    assert study.files == (tmp_path / name,)
+    assert ": position, target, subject." in text
+    assert len(study.movements()) == 14
+
+
+def test_the_template_survives_a_file_that_does_not_read(study_file, tmp_path):
+    (tmp_path / "bad.csv").write_text('trial,time,"x\ny"\n1,0,one\n1,1,two\n')
+    Study.read(study_file(study_template("reaching", tmp_path / "bad.csv", tmp_path)))
+
+
+OWN = """\
+from dataclasses import dataclass
+
+import motorcost as mc
+
+@dataclass
+class Settings:
+    scale: "float" = 1.0
+
+def gentle(effort=1e-5, target=0.1, steps=30, dt=0.01):
+    return mc.tasks.reaching(effort=effort, target=target, steps=steps, dt=dt, velocity=1.0)
+
+def needy(effort, steps=30, dt=0.01):
+    return mc.tasks.reaching(effort=effort, steps=steps, dt=dt)
+
+def nothing(effort=1.0, steps=30, dt=0.01):
+    return None
+
+number = 3
+"""
+
+
+def own(tmp_path, study_file, function, text=OWN):
+    (tmp_path / "mine.py").write_text(text)
+    free = "[free]\neffort = [1e-8, 1e-2]\n"
+    where = '[data]\nfile = "trials.csv"\n[model]\n'
+    return study_file(f'{where}task = "mine.py:{function}"\n{free}')
+
+
+def test_a_task_of_ones_own(study_file, simulated, tmp_path):
+    mc.io.write_csv(simulated, tmp_path / "trials.csv")
+    study = Study.read(own(tmp_path, study_file, "gentle"))
+    trials, _ = study.trials()
+    assert trials.channel_names == ("position",)
+    assert list(trials.conditions) == ["target"]
+    assert make_model(study.task, trials, study.free).names == ("effort",)
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "message"),
+    [
+        ("missing", OWN, "mine.py has no function missing"),
+        ("number", OWN, "mine.py has no function number"),
+        ("gentle", "1 / 0", "mine.py does not run: ZeroDivisionError: division by zero"),
+        ("gentle", "def", "mine.py does not run: SyntaxError"),
+        ("gentle", "import sys; sys.exit(3)", "mine.py does not run: SystemExit: 3"),
+    ],
+)
+def test_a_task_of_ones_own_that_is_not_there(study_file, tmp_path, function, text, message):
+    with pytest.raises(mc.InputError, match=r"study.toml, line 4: \[model\] task: ") as raised:
+        Study.read(own(tmp_path, study_file, function, text))
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("needy", "the task mine.py:needy does not run with defaults"),
+        ("nothing", "the task mine.py:nothing must make a Problem, got NoneType"),
+    ],
+)
+def test_a_task_of_ones_own_that_makes_no_problem(
+    study_file, simulated, tmp_path, function, message
+):
+    mc.io.write_csv(simulated, tmp_path / "trials.csv")
+    study = Study.read(own(tmp_path, study_file, function))
+    with pytest.raises(mc.InputError, match=message):
+        study.trials()
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ((("least", {"target": 1.0}),), "least leaves none of 14 trials"),
+        ((("least", {"duration": 9.0}),), "least leaves none of 14 trials"),
+        ((("keep", {"where": "subject"}),), "'subject' must be numbers, got 'anna'"),
+        ((("keep", {"where": "outward"}),), "unknown condition 'outward'"),
+    ],
+)
+def test_preparation_that_cannot_be_done_is_said(simulated, tmp_path, steps, message):
+    mc.io.write_csv(simulated, tmp_path / "t.csv")
+    with pytest.raises(mc.InputError, match=message):
+        options(files=(tmp_path / "t.csv",), prepare=steps).trials()
+
+
+def test_settings_tell_studies_apart(study_file):
+    study = Study.read(study_file())
+    assert Study.read(study_file()).settings == study.settings
+    for old, new in (("0.5", "0.4"), ("[1e-3, 10]", "[1e-3, 9]"), ("seed = 3", "seed = 4")):
+        assert Study.read(study_file(STUDY.replace(old, new, 1))).settings != study.settings
