@@ -23,7 +23,7 @@ from cases import (
     value_and_gradient,
 )
 from motorcost.fitting.maximum import evaluator
-from motorcost.fitting.objective import make_model
+from motorcost.fitting.objective import make_objective
 from timing import Comparison, Run
 
 
@@ -103,7 +103,7 @@ def _simulations(case: Reaching, scale: Scale) -> tuple[Run, Run]:
 
 def _grid(case: Reaching, scale: Scale, other: Any) -> tuple[Run, Run]:
     """Half an order of magnitude to either side of the defaults."""
-    model = make_model(mc.tasks.reaching, recorded(case, scale.trials), NAMES)
+    model = make_objective(mc.tasks.reaching, recorded(case, scale.trials), NAMES)
     away = np.log(3) * np.linspace(-1, 1, scale.grid)
     points = np.array([np.add(LINE, each) for each in product(away, repeat=3)])
     together = evaluator(model, min(100, len(points)), False, False)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import motorcost as mc
-from motorcost.fitting.objective import evaluate, make_model
+from motorcost.fitting.objective import evaluate, make_objective
 from timing import machine
 
 RESULTS = Path(__file__).parent / "results" / "gpu.json"
@@ -40,7 +40,7 @@ def of_sets(sets: int, gradient: bool) -> dict[str, Any]:
     """Log likelihoods with the solve (and gradients) of parameter sets around the defaults."""
     problem = mc.tasks.reaching()
     trials = mc.simulate(problem, mc.solve(problem), n_trials=100, key=jax.random.key(0))
-    model = make_model(mc.tasks.reaching, trials, ["effort", "velocity", "force"])
+    model = make_objective(mc.tasks.reaching, trials, ["effort", "velocity", "force"])
     centre = model.point({"effort": 1e-5, "velocity": 0.2, "force": 0.02})
     points = centre + 0.5 * jax.random.normal(jax.random.key(1), (sets, len(centre)))
     counts = jnp.ones((sets, len(trials)))

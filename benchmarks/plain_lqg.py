@@ -125,7 +125,7 @@ def theirs(parameters: dict[str, Any], observed: Any) -> Any:
 
 
 def our_fit(trials: mc.Trials) -> float:
-    seen = mc.Recording(RECORDED)
+    seen = mc.ObserverSpec(RECORDED)
     key = jax.random.key(1)
     return mc.fit(task, trials, SUPPORTS, observer=seen, key=key, n_starts=5).log_likelihood
 

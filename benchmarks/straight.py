@@ -93,12 +93,12 @@ def forward(p: mc.Problem, L: jax.Array) -> Forward:
     return Forward(K, cost, *sizes)
 
 
-def solve(p: mc.Problem, tolerance: float = 1e-10, max_sweeps: int = 500) -> Solution:
+def solve(p: mc.Problem, tolerance: float = 1e-10, max_iterations: int = 500) -> Solution:
     """Sweep until the gains stop changing, by the library's rule."""
 
     def goes_on(carry: Any) -> jax.Array:
         _, _, _, sweeps, change = carry
-        return (sweeps < max_sweeps) & (change > tolerance)
+        return (sweeps < max_iterations) & (change > tolerance)
 
     def sweep(carry: Any) -> Any:
         L_before, K_before, _, sweeps, _ = carry

@@ -26,7 +26,7 @@ def drawn() -> mc.Problem:
     for name, key in zip(names, keys, strict=True):
         support = parameters[name].support
         assert support is not None
-        values[name] = support.from_line(support.draw(key, (POINTS,)))
+        values[name] = support.from_search_scale(support.draw(key, (POINTS,)))
     return jax.jit(jax.vmap(lambda at: mc.tasks.reaching(**at), out_axes=-1))(values)
 
 

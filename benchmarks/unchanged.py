@@ -1,7 +1,7 @@
 """Numbers that a change of the code's structure must not change.
 
 `python benchmarks/unchanged.py --record FILE.json` writes them, `python benchmarks/unchanged.py`
-compares them with `benchmarks/recorded/unchanged.json`: costs, gains, log likelihoods, their gradients and
+compares them with those in `benchmarks/recorded`: costs, gains, log likelihoods, gradients and
 beliefs to 1e-12 of their size, fits to 1e-6. Gains and beliefs are recorded as products with fixed
 random vectors, one for each array.
 """
@@ -24,7 +24,7 @@ RECORDED = Path(__file__).parent / "recorded" / "unchanged.json"
 EXACT = 1e-12
 FITTED = 1e-6
 
-Spec = getattr(mc, "ObserverSpec", None) or mc.Recording
+Spec = mc.ObserverSpec
 REACHING = mc.tasks.reaching
 COSTS: dict[str, Any] = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
 

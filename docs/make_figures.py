@@ -42,7 +42,7 @@ def profiles_figure() -> Figure:
 
     truth = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
     problem = mc.tasks.reaching()
-    camera = mc.Recording(["position"], noise=1e-3)
+    camera = mc.ObserverSpec(["position"], noise=1e-3)
     trials = mc.simulate(
         problem, mc.solve(problem), n_trials=100, key=jax.random.key(0), observer=camera(problem)
     )

@@ -8,7 +8,7 @@ import numpy as np
 import motorcost as mc
 from motorcost.diagnostics import Adequacy, Channel
 from motorcost.fitting.fitted import Fit
-from motorcost.fitting.objective import make_model
+from motorcost.fitting.objective import make_objective
 from motorcost.fitting.profiles import Profile
 from motorcost.fitting.search import Found
 from motorcost.inference.beliefs import Beliefs
@@ -31,12 +31,12 @@ def recorded(lengths=(8, 8, 8), channels=("position",), subjects=None, targets=N
 
 def made_fit(free, trials, information=25.0, **changed):
     """A fit as it might be, without a search."""
-    observer = mc.Recording(trials.channel_names, noise=1e-3)
-    model = make_model(mc.tasks.reaching, trials, free, observer=observer)
-    point = np.array([c.support.middle for c in model.coordinates])
+    observer = mc.ObserverSpec(trials.channel_names, noise=1e-3)
+    objective = make_objective(mc.tasks.reaching, trials, free, observer=observer)
+    point = np.array([c.support.middle for c in objective.coordinates])
     starts = tuple(Found(point, 100.0 - below, 9, True, "") for below in (0.0, 1e-9, 3.0))
     given = {
-        "model": model,
+        "objective": objective,
         "method": "gradient",
         "priors": False,
         "point": point,
@@ -98,7 +98,7 @@ def made_analysis(fit, **changed):
         files=(),
         task_name="reaching",
         task=mc.tasks.reaching,
-        free={c.parameter: c.support for c in fit.model.coordinates},
+        free={c.parameter: c.support for c in fit.objective.coordinates},
         seed=7,
     )
     adequacy = None if fit.interrupted else made_adequacy(fit)

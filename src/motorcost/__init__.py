@@ -16,13 +16,14 @@ from motorcost.diagnostics import (
 )
 from motorcost.errors import ConvergenceError, InputError, PrecisionError
 from motorcost.fitting import baselines
-from motorcost.fitting.fitted import Fit, fit
+from motorcost.fitting.estimate import fit
+from motorcost.fitting.fitted import Fit
 from motorcost.fitting.recovery import Recovery
 from motorcost.inference.beliefs import Beliefs, track_beliefs
 from motorcost.inference.likelihood import log_likelihood
 from motorcost.model.delay import delay
 from motorcost.model.moments import Moments, expected_cost, moments
-from motorcost.model.observer import Observer, Recording, observe
+from motorcost.model.observer import Observer, ObserverSpec, observe
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import Policy, solve
@@ -47,10 +48,10 @@ __all__ = [
     "Movements",
     "Normal",
     "Observer",
+    "ObserverSpec",
     "Policy",
     "PrecisionError",
     "Problem",
-    "Recording",
     "Recovery",
     "Trials",
     "Uniform",

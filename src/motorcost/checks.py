@@ -30,17 +30,17 @@ def require_float64() -> None:
         )
 
 
-def known(value: Any) -> bool:
+def is_concrete(value: Any) -> bool:
     """Whether a value has numbers in it now, rather than standing for numbers to come."""
     return not isinstance(value, jax.core.Tracer)
 
 
 def numbers(name: str, value: Any) -> Any:
     """`value` as a float64 array (NumPy's where it is known), finite throughout."""
-    if not known(value):
+    if not is_concrete(value):
         return jnp.asarray(value, dtype=float)
     try:
-        if any(not known(leaf) for leaf in jax.tree.leaves(value)):
+        if any(not is_concrete(leaf) for leaf in jax.tree.leaves(value)):
             return jnp.asarray(value, float)
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
@@ -48,7 +48,7 @@ def numbers(name: str, value: Any) -> Any:
         array = np.ma.filled(np.ma.asarray(value, float), np.nan)
     except (TypeError, ValueError):
         raise InputError(f"{name} must be real numbers, got {_brief(value)}") from None
-    if known(array) and not np.isfinite(array).all():
+    if is_concrete(array) and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         at = f" at index {where}" if where else ""
         raise InputError(f"{name} must be finite, got {array[where]}{at}")
@@ -106,7 +106,7 @@ def symmetric(
     name: str, value: Float[Array, "*time n n"], definite: bool = False
 ) -> Float[Array, "*time n n"]:
     """`value` made exactly symmetric; raises unless it is positive (semi)definite."""
-    if known(value):
+    if is_concrete(value):
         each = np.asarray(value).reshape(-1, *value.shape[-2:])
         scale = np.abs(each).max(axis=(1, 2), initial=0.0)
         if (np.abs(each - each.swapaxes(1, 2)).max(axis=(1, 2)) > 1e-8 * scale).any():
@@ -140,7 +140,7 @@ def nonnegative(**values: Any) -> None:
     """Raise if any of the named values (noise SDs, weights) is negative or not finite."""
     for name, value in values.items():
         array = numbers(name, value)
-        if known(array) and (array < 0).any():
+        if is_concrete(array) and (array < 0).any():
             raise InputError(f"{name} must not be negative, got {array.min():g}")
 
 
@@ -150,7 +150,7 @@ def positive(**values: Any) -> None:
         array = numbers(name, value)
         if array.ndim:
             raise InputError(f"{name} must be one number, got {_brief(value)}")
-        if known(array) and not (array > 0).all():
+        if is_concrete(array) and not (array > 0).all():
             raise InputError(f"{name} must be positive, got {array.min():g}")
 
 

@@ -240,7 +240,7 @@ def test_the_library_finds_what_the_command_finds(folder):
         ["effort"],
         key=jax.random.key(0),
         n_starts=5,
-        observer=mc.Recording(["position"], noise=1e-3),
+        observer=mc.ObserverSpec(["position"], noise=1e-3),
     )
     assert_allclose(found["estimates"]["effort"], fit.estimates["effort"])
 

@@ -10,11 +10,11 @@ from numpy.testing import assert_allclose
 import motorcost as mc
 from motorcost.diagnostics import Precision
 from motorcost.fitting.maximum import evaluator
-from motorcost.fitting.objective import make_model, scores
+from motorcost.fitting.objective import make_objective, scores
 
 KEY = jax.random.key(0)
 STEPS, N = 12, 30
-SEEN = mc.Recording(["velocity"], noise=1e-2)
+SEEN = mc.ObserverSpec(["velocity"], noise=1e-2)
 FREE = {"velocity": mc.LogUniform(1e-3, 10.0), "motor_noise": mc.LogUniform(0.01, 3.0)}
 TRUTH = {"velocity": 0.2, "motor_noise": 0.5}
 
@@ -38,7 +38,7 @@ def fit(trials):
 
 
 def of_other_data(fit, trials):
-    model = make_model(mc.tasks.reaching, trials, FREE, observer=SEEN)
+    model = make_objective(mc.tasks.reaching, trials, FREE, observer=SEEN)
     return replace(fit, model=model)
 
 
@@ -91,9 +91,9 @@ def test_bootstrap_errors_are_those_of_the_information(fit, kind):
     for what the information leaves out."""
     again = mc.bootstrap(fit, key=KEY, n=30, kind=kind)
     assert again.points.shape == (30, 2)
-    ratio = again.points.std(axis=0, ddof=1) / list(fit.line_errors.values())
+    ratio = again.points.std(axis=0, ddof=1) / list(fit.search_scale_errors.values())
     assert_allclose(ratio, 1, atol=3 / np.sqrt(58) + 0.1)
-    middle = (again.points.mean(axis=0) - fit.point) / list(fit.line_errors.values())
+    middle = (again.points.mean(axis=0) - fit.point) / list(fit.search_scale_errors.values())
     assert (np.abs(middle) < 4 / np.sqrt(30)).all()
     natural = np.exp(again.points)
     assert_allclose(list(again.standard_errors.values()), natural.std(axis=0, ddof=1), rtol=1e-9)
@@ -107,9 +107,9 @@ def test_a_bootstrap_over_trials_fits_the_trials_it_drew(fit):
     again = mc.bootstrap(fit, key=KEY, n=2, kind="trials")
     chosen = np.asarray(jax.random.randint(jax.random.split(KEY)[1], (2, N), 0, N))
     for point, which in zip(again.points, chosen, strict=True):
-        model = make_model(mc.tasks.reaching, fit.trials[which], FREE, observer=SEEN)
+        model = make_objective(mc.tasks.reaching, fit.trials[which], FREE, observer=SEEN)
         _, gradients = evaluator(model, fit.size, True, False)(point[None])
-        assert (np.abs(gradients[0]) * list(fit.line_errors.values()) < 1e-2).all()
+        assert (np.abs(gradients[0]) * list(fit.search_scale_errors.values()) < 1e-2).all()
 
 
 # --- comparison ---
@@ -178,10 +178,10 @@ def test_few_replicates_do_not_make_a_model_fail(fit):
     [
         ({"motor_noise": 2.0}, "velocity varies more from sample to sample"),
         (
-            {"seen": mc.Recording(["velocity"], noise=5e-3)},
+            {"seen": mc.ObserverSpec(["velocity"], noise=5e-3)},
             "velocity varies less from sample to sample",
         ),
-        ({"seen": mc.Recording(["velocity"], noise=3e-2)}, "velocity misses persist"),
+        ({"seen": mc.ObserverSpec(["velocity"], noise=3e-2)}, "velocity misses persist"),
         ({"target": 0.2}, "velocity is on average more than predicted"),
         ({"tau": 0.1}, "of velocity samples lie within the band where"),
     ],
@@ -228,17 +228,17 @@ def test_expected_errors_are_what_fits_will_say(precision, fit):
     h = 1e-3
     ends = [
         [
-            np.sum(scores(precision.model, jnp.asarray(precision.point + s * e))[1], axis=0)
+            np.sum(scores(precision.objective, jnp.asarray(precision.point + s * e))[1], axis=0)
             for e in h * np.eye(2)
         ]
         for s in (1, -1)
     ]
     information = -(np.array(ends[0]) - np.array(ends[1])) / (2 * h) / 2000
     curved = np.sqrt(np.diagonal(np.linalg.inv(N * (information + information.T) / 2)))
-    expected = list(precision.line_errors(N).values())
+    expected = list(precision.search_scale_errors(N).values())
     assert_allclose(expected, curved, rtol=0.1)
     # The error bars of 30 trials scatter by about 1 / sqrt(60) themselves.
-    assert_allclose(expected, list(fit.line_errors.values()), rtol=0.4)
+    assert_allclose(expected, list(fit.search_scale_errors.values()), rtol=0.4)
 
 
 def test_four_times_the_trials_halve_the_errors(precision):
@@ -274,7 +274,7 @@ def test_a_parameter_that_is_thought_to_be_zero_has_a_standard_error(trials):
     def shifted(shift=0.0, steps=STEPS):
         return mc.tasks.reaching(target=0.1 + shift, steps=steps)
 
-    model = make_model(shifted, trials, {"shift": mc.Uniform(-1.0, 1.0)}, observer=SEEN)
+    model = make_objective(shifted, trials, {"shift": mc.Uniform(-1.0, 1.0)}, observer=SEEN)
     found = Precision(model, np.zeros(1), np.array([[400.0]]), (25,), 100)
     assert_allclose(found.standard_errors["shift"], [0.01])
 

@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 import motorcost as mc
 import naive
-from motorcost.fitting.objective import make_model
+from motorcost.fitting.objective import make_objective
 from strategies import SHAPES, make_problem
 
 KEY = jax.random.key(0)
@@ -111,8 +111,8 @@ def test_declared_parameters_and_conditions_are_kept():
         assert mc.tasks.parameters(task) == mc.tasks.parameters(mc.tasks.reaching)
         assert mc.tasks.defaults(task) == mc.tasks.defaults(mc.tasks.reaching)
         trials = mc.Trials.recorded(np.ones((2, STEPS, 1)), dt=0.01, channels=["position"])
-        seen = mc.Recording(["position"], noise=0.1)
-        model = make_model(task, trials, ["effort", "velocity"], observer=seen)
+        seen = mc.ObserverSpec(["position"], noise=0.1)
+        model = make_objective(task, trials, ["effort", "velocity"], observer=seen)
         problem, _ = model.at(model.point({"effort": 1e-4, "velocity": 0.3}))(steps=STEPS)
         assert_allclose(problem.R[0], 1e-4 / (STEPS - 1), rtol=1e-9)
 

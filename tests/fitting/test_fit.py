@@ -17,7 +17,7 @@ KEY = jax.random.key(0)
 STEPS, N = 12, 30
 TRUTH = {"effort": 1e-5, "velocity": 0.2}
 FREE = {"effort": mc.LogUniform(1e-8, 1e-2), "velocity": mc.LogUniform(1e-3, 10.0)}
-SEEN = mc.Recording(["velocity"], noise=1e-2)
+SEEN = mc.ObserverSpec(["velocity"], noise=1e-2)
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +264,7 @@ def test_the_scale_of_the_search_changes_nothing(fit, trials):
 
 
 def with_support(fit, support):
-    return dataclasses.replace(fit.model, coordinates=(Coordinate("x", support),))
+    return dataclasses.replace(fit.objective, coordinates=(Coordinate("x", support),))
 
 
 def test_a_parameter_without_bounds_may_be_large(fit):
@@ -386,7 +386,7 @@ def test_several_lengths_conditions_and_subjects_in_one():
 
 @pytest.mark.slow
 def test_a_contradiction_is_explained(trials):
-    seen = mc.Recording(["velocity", "target"], noise={"velocity": 1e-2})
+    seen = mc.ObserverSpec(["velocity", "target"], noise={"velocity": 1e-2})
     targets = np.full((3, STEPS, 1), 0.1)
     targets[1, 4] = 0.2
     samples = np.concatenate([np.asarray(trials.observed[:3]), targets], axis=2)

@@ -7,12 +7,12 @@ from numpy.testing import assert_allclose
 
 import motorcost as mc
 import naive
-from motorcost.fitting.objective import evaluate, make_model, scores
+from motorcost.fitting.objective import evaluate, make_objective, scores
 from motorcost.inference.grouping import groups
 from strategies import SHAPES, make_problem
 
 KEY = jax.random.key(0)
-SEEN = mc.Recording(["place", "target"], noise={"place": 0.1})
+SEEN = mc.ObserverSpec(["place", "target"], noise={"place": 0.1})
 EFFORT, GAIN = mc.LogUniform(1e-3, 10.0), mc.Uniform(0.0, 3.0)
 TRACES = []
 
@@ -59,7 +59,7 @@ def trials():
 
 def model_of(trials):
     free = {"effort": mc.LogNormal(0.1, 0.5), "gain": GAIN}
-    return make_model(walk, trials, free, fixed={"target": 1.5}, observer=SEEN)
+    return make_objective(walk, trials, free, fixed={"target": 1.5}, observer=SEEN)
 
 
 # --- the likelihood of a point is that of the problem made by hand ---
@@ -129,7 +129,7 @@ def test_values_of_each_subject_and_conditions_reach_their_trials():
     order = np.random.default_rng(0).permutation(18)
     mixed = mc.concatenate(parts)[order]
     free = {"effort": EFFORT.each("subject"), "gain": GAIN}
-    model = make_model(walk, mixed, free, observer=SEEN)
+    model = make_objective(walk, mixed, free, observer=SEEN)
     assert model.names == ("effort[anna]", "effort[ben]", "effort[cleo]", "gain")
     values = {f"effort[{label}]": effort for label, effort in zip(labels, efforts, strict=True)}
     point = model.point({**values, "gain": 0.3})
@@ -151,7 +151,7 @@ def test_values_of_each_subject_and_conditions_reach_their_trials():
 @pytest.mark.parametrize("labels", [[7, 2, 30], [0.5, 0.25, 4.0], [True, False, True]])
 def test_levels_may_be_told_by_any_kind_of_label(trials, labels):
     mixed = trials.with_conditions(subject=np.repeat(labels, 2))
-    model = make_model(walk, mixed, {"effort": EFFORT.each("subject")}, observer=SEEN)
+    model = make_objective(walk, mixed, {"effort": EFFORT.each("subject")}, observer=SEEN)
     order = sorted(set(labels))
     assert model.names == tuple(f"effort[{label}]" for label in order)
     (codes,) = model.trials.conditions.values()
@@ -164,10 +164,10 @@ def test_recording_noise_for_all_channels_or_one(trials):
         ("recording_noise_place", [0.2, 0.0]),
         ("recording_noise_target", [0.1, 0.2]),
     ):
-        model = make_model(walk, trials, {name: mc.LogUniform(1e-4, 1.0)}, observer=SEEN)
+        model = make_objective(walk, trials, {name: mc.LogUniform(1e-4, 1.0)}, observer=SEEN)
         _, observer = model.at(model.point({name: 0.2}))(steps=8)
         assert_allclose(observer.U, np.broadcast_to(np.diag(noise), (8, 2, 2)), rtol=1e-12)
-    usual = make_model(walk, trials, ["recording_noise_place"], observer=SEEN)
+    usual = make_objective(walk, trials, ["recording_noise_place"], observer=SEEN)
     size = np.ptp(np.asarray(trials.observed[:, :, 0]))
     support = usual.coordinates[0].support
     assert_allclose([support.low, support.high], [1e-5 * size, 0.5 * size], rtol=1e-12)
@@ -175,7 +175,7 @@ def test_recording_noise_for_all_channels_or_one(trials):
 
 def test_the_step_is_that_of_the_trials():
     trials = mc.Trials.recorded(np.ones((2, 8, 2)), dt=0.02, channels=["place", "target"])
-    model = make_model(walk, trials, {"effort": EFFORT}, observer=SEEN)
+    model = make_objective(walk, trials, {"effort": EFFORT}, observer=SEEN)
     problem, _ = model.at(model.point({"effort": 0.1}))(steps=8)
     assert_allclose(problem.dt, 0.02, rtol=1e-12)
 
@@ -190,12 +190,12 @@ def test_a_task_that_steps_otherwise_than_the_trials_is_refused():
     with pytest.raises(mc.InputError, match=message):
         mc.fit(own, trials, {"effort": EFFORT}, observer=SEEN, n_starts=1, key=KEY)
     with pytest.raises(mc.InputError, match=message):
-        make_model(walk, trials, {"effort": EFFORT}, fixed={"dt": 0.01}, observer=SEEN)
+        make_objective(walk, trials, {"effort": EFFORT}, fixed={"dt": 0.01}, observer=SEEN)
 
 
 def test_fixed_values_may_be_arrays_of_one_number(trials):
     fixed = {"gain": jnp.asarray(0.8), "target": np.array(1.0)}
-    model = make_model(walk, trials, {"effort": EFFORT}, fixed=fixed, observer=SEEN)
+    model = make_objective(walk, trials, {"effort": EFFORT}, fixed=fixed, observer=SEEN)
     values, _ = together(model, [model.point({"effort": 0.1})], np.ones((1, 6)), gradient=False)
     assert_allclose(values, by_hand(trials, effort=0.1, gain=0.8).sum(), rtol=1e-10)
 
@@ -204,7 +204,7 @@ def test_starts_of_trials_are_used(trials):
     starts = jnp.array([[0.2, 1.0], [-0.3, 1.0]])
     channels = ["place", "target"]
     two = mc.Trials(trials.observed[:2], trials.times, starts=starts, channels=channels)
-    model = make_model(walk, two, {"effort": EFFORT}, observer=SEEN)
+    model = make_objective(walk, two, {"effort": EFFORT}, observer=SEEN)
     each = eqx.filter_jit(model.log_likelihoods)(model.point({"effort": 0.1}))
     policy = mc.solve(walk())  # for a start from the usual place
     for i, start in enumerate(starts):
@@ -312,7 +312,7 @@ def test_padding_a_problem_leaves_what_the_agent_does():
 # --- bad input ---
 
 USUAL = mc.tasks.reaching  # declares its parameters, with their supports
-POSITION = mc.Recording(["position", "velocity"], noise=0.1)
+POSITION = mc.ObserverSpec(["position", "velocity"], noise=0.1)
 
 
 @pytest.fixture
@@ -356,13 +356,13 @@ def test_bad_models(reaches, options, message):
     given = {"task": USUAL, "trials": with_target, "free": ["effort"]}
     given |= {"observer": POSITION} | options
     with pytest.raises(mc.InputError, match=message):
-        make_model(**given)
+        make_objective(**given)
 
 
 def test_no_trials_and_values_outside(reaches):
     with pytest.raises(mc.InputError, match="there are no trials"):
-        make_model(USUAL, reaches[:0], ["effort"], observer=POSITION)
-    model = make_model(USUAL, reaches, ["effort", "force"], observer=POSITION)
+        make_objective(USUAL, reaches[:0], ["effort"], observer=POSITION)
+    model = make_objective(USUAL, reaches, ["effort", "force"], observer=POSITION)
     with pytest.raises(mc.InputError, match="a value for force is missing"):
         model.point({"effort": 1e-5})
     with pytest.raises(mc.InputError, match=r"effort must lie in LogUniform\(1e-08, 0.01\), got 1"):
@@ -375,7 +375,7 @@ def test_each_point_may_have_samples_of_its_own():
     policy = mc.solve(problem)
     sets = [mc.simulate(problem, policy, n_trials=4, key=jax.random.key(seed)) for seed in (0, 1)]
     free = {"effort": mc.LogUniform(1e-8, 1e-2), "velocity": mc.LogUniform(1e-3, 10.0)}
-    models = [make_model(mc.tasks.reaching, trials, free) for trials in sets]
+    models = [make_objective(mc.tasks.reaching, trials, free) for trials in sets]
     points = jnp.array([[-11.0, -1.5], [-12.0, -1.0]])
     weights = jnp.array([[1.0, 1.0, 0.0, 2.0], [1.0, 1.0, 1.0, 1.0]])
     observed = jnp.stack([trials.observed for trials in sets])
@@ -393,7 +393,7 @@ def test_what_does_not_count_may_be_impossible():
     problem = mc.tasks.reaching(steps=12)
     trials = mc.simulate(problem, mc.solve(problem), n_trials=4, key=jax.random.key(0))
     trials = trials.with_conditions(motor_noise=[0.5, 0.5, 1e200, 1e200])
-    model = make_model(mc.tasks.reaching, trials, {"effort": mc.LogUniform(1e-8, 1e-2)})
+    model = make_objective(mc.tasks.reaching, trials, {"effort": mc.LogUniform(1e-8, 1e-2)})
     points = jnp.array([[-11.0], [-11.0]])
     weights = jnp.array([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 0.0]])
     values, slopes = evaluate(model, points, weights, True, False)
@@ -419,7 +419,7 @@ def test_channels_that_tell_are_counted_over_all_conditions():
         channels=dict.fromkeys(quiet.state_names, ""),
         conditions={"shaking": [0.0, 0.0, 0.01, 0.01]},
     )
-    model = make_model(task, both, {"effort": mc.LogUniform(1e-8, 1e-2)})
+    model = make_objective(task, both, {"effort": mc.LogUniform(1e-8, 1e-2)})
     assert model.telling == 2
     value, _ = evaluate(model, jnp.array([[np.log(1e-5)]]), jnp.ones((1, 4)), False, False)
     alone = mc.log_likelihood(quiet, still.observed) + mc.log_likelihood(problem, trials.observed)

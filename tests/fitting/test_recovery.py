@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from motorcost.fitting.objective import evaluate, make_model
+from motorcost.fitting.objective import evaluate, make_objective
 from motorcost.fitting.search import run_together, search
 
 TRUTH = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
@@ -56,7 +56,7 @@ def recover(task, steps, n_trials, n_sets, observer, simulated=5000):
 
     samples = np.stack([record(jax.random.key(seed)) for seed in range(n_sets)])
     trials = mc.simulate(problem, policy, n_trials=n_trials, key=jax.random.key(0), observer=seen)
-    model = make_model(task, trials, list(TRUTH), observer=observer)
+    model = make_objective(task, trials, list(TRUTH), observer=observer)
     truth = np.asarray(model.point(TRUTH))
     scale = float(samples[0].size)
 
@@ -92,13 +92,13 @@ def recover(task, steps, n_trials, n_sets, observer, simulated=5000):
     return Recovery(
         misses=np.concatenate(points) - truth,
         errors=np.sqrt(np.diagonal(cov, axis1=1, axis2=2)),
-        expected=np.array([precision.line_errors(n_trials)[name] for name in TRUTH]),
+        expected=np.array([precision.search_scale_errors(n_trials)[name] for name in TRUTH]),
         curvature=np.sqrt(np.diagonal(np.linalg.inv(mean))),
     )
 
 
-ALL = mc.Recording(["position", "velocity", "force", "muscle", "target"])
-POSITION = mc.Recording(["position"], noise=1e-3)
+ALL = mc.ObserverSpec(["position", "velocity", "force", "muscle", "target"])
+POSITION = mc.ObserverSpec(["position"], noise=1e-3)
 
 
 @pytest.mark.slow

@@ -69,7 +69,7 @@ def test_another_task_can_be_fitted_through_a_camera_of_unknown_noise():
         mc.tasks.reaching,
         {**FREE, "recording_noise": mc.LogUniform(1e-5, 1e-1)},
         n_starts=3,
-        observer=mc.Recording(["position"]),
+        observer=mc.ObserverSpec(["position"]),
         fixed=FIXED,
         fitted=fitted,
     )

@@ -15,7 +15,7 @@ def in_general(problem):
     """An observer of all states without noise, which does not know that it is one."""
     observer = mc.observe(problem)
     general = eqx.tree_at(lambda o: (o.S, o.U), observer, (observer.S, observer.U))
-    object.__setattr__(general, "sees_all", False)
+    object.__setattr__(general, "fully_observed", False)
     return general
 
 
@@ -34,7 +34,7 @@ def simulated(problem, n_trials=7, seed=0):
 
 @for_problems()
 def test_it_is_the_general_filter(problem, rng):
-    assert mc.observe(problem).sees_all
+    assert mc.observe(problem).fully_observed
     quick, general = both(problem, simulated(problem))
     assert_allclose(quick, general, rtol=1e-9, atol=1e-9)
 
@@ -77,16 +77,16 @@ def test_channels_that_tell_are_the_rank_of_what_can_differ(problem, rng):
     span = np.concatenate(
         [problem.B, problem.V, *(problem.C[:, i] for i in range(problem.C.shape[1]))], axis=2
     )
-    assert int(seen.telling_channels(problem)) == max(np.linalg.matrix_rank(each) for each in span)
+    assert int(seen.innovation_rank(problem)) == max(np.linalg.matrix_rank(each) for each in span)
 
 
 def test_one_channel_tells_in_a_reach():
-    assert int(seen.telling_channels(mc.tasks.reaching())) == 1
+    assert int(seen.innovation_rank(mc.tasks.reaching())) == 1
 
 
 def test_a_noise_far_smaller_than_another_counts():
     tiny = mc.tasks.reaching().replace(V=1e-9 * jnp.eye(5)[:, :2])
-    assert int(seen.telling_channels(tiny)) == 3
+    assert int(seen.innovation_rank(tiny)) == 3
     problem = mc.tasks.reaching().replace(V=1e-5 * jnp.eye(5)[:, :2])
     quick, general = both(problem, simulated(problem))
     assert_allclose(quick, general, rtol=1e-9)
@@ -95,8 +95,8 @@ def test_a_noise_far_smaller_than_another_counts():
 def test_too_few_channels_counted_on_is_impossible_not_wrong():
     problem = mc.tasks.reaching().replace(V=1e-3 * jnp.eye(5))
     policy = mc.solve(problem)
-    _, enough = seen.seen_setting(problem, policy, known_start=False, telling=5)
-    _, too_few = seen.seen_setting(problem, policy, known_start=False, telling=1)
+    _, enough = seen.fully_observed_setting(problem, policy, known_start=False, telling=5)
+    _, too_few = seen.fully_observed_setting(problem, policy, known_start=False, telling=1)
     assert enough
     assert not too_few
 

@@ -87,7 +87,7 @@ def fitted(study, folder, monkeypatch, n=None):
 
 def assert_sound(analysis, result):
     assert analysis.fit.converged
-    low, high = analysis.fit.model.bounds.T
+    low, high = analysis.fit.objective.bounds.T
     assert ((low <= analysis.fit.point) & (analysis.fit.point <= high)).all()
     assert np.isfinite(result["log_likelihood"])
     assert all(error is None or error > 0 for error in result["standard_errors"].values())

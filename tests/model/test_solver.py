@@ -117,9 +117,9 @@ def test_a_policy_is_a_minimum(costs):
 
 def test_costs_are_kept_of_every_sweep():
     policy = mc.solve(mc.tasks.reaching())
-    assert np.isfinite(policy.sweep_costs[: policy.sweeps]).all()
-    assert np.isnan(policy.sweep_costs[policy.sweeps :]).all()
-    assert_allclose(policy.sweep_costs[policy.sweeps - 1], policy.expected_cost, rtol=1e-10)
+    assert np.isfinite(policy.iteration_costs[: policy.iterations]).all()
+    assert np.isnan(policy.iteration_costs[policy.iterations :]).all()
+    assert_allclose(policy.iteration_costs[policy.iterations - 1], policy.expected_cost, rtol=1e-10)
 
 
 def test_problems_side_by_side_are_each_by_itself():
@@ -145,7 +145,7 @@ def test_cost_may_rise_on_the_way_with_internal_noise():
     rises = 0
     for seed in range(20):
         policy = mc.solve(make_problem(SHAPES[1], seed, scale=0.6))
-        costs = np.asarray(policy.sweep_costs)[: int(policy.sweeps)]
+        costs = np.asarray(policy.iteration_costs)[: int(policy.iterations)]
         rises += (np.diff(costs) > 1e-9 * costs[:-1]).any()
     assert rises > 0  # so the cost could not have been the stopping rule
 
@@ -244,15 +244,15 @@ def test_senses_without_any_noise(seed):
     start = {"initial_state_cov": np.eye(4), "initial_belief": np.ones(4)}
     plain = {"steps": 40, "Q": np.eye(4), "R": [[0.1]], **start}
     back = np.eye(4)[::-1]
-    sees_all = mc.solve(mc.Problem(A=A, B=B, C=[0.3 * c], H=np.eye(4), **plain))
+    fully_observed = mc.solve(mc.Problem(A=A, B=B, C=[0.3 * c], H=np.eye(4), **plain))
     reverse = mc.solve(
         mc.Problem(A=back @ A @ back, B=back @ B, C=[0.3 * back @ c], H=np.eye(4), **plain)
     )
-    assert_allclose(reverse.expected_cost, sees_all.expected_cost, rtol=1e-9)
+    assert_allclose(reverse.expected_cost, fully_observed.expected_cost, rtol=1e-9)
     # What is seen without noise is known from the second step on: the agent loses only what it
     # did not know at first, against one that knew from the start.
     almost = mc.Problem(A=A, B=B, C=[0.3 * c], H=np.eye(4), W=1e-4 * np.eye(4), **plain)
-    assert_allclose(mc.solve(almost).expected_cost, sees_all.expected_cost, rtol=1e-5)
+    assert_allclose(mc.solve(almost).expected_cost, fully_observed.expected_cost, rtol=1e-5)
 
     H = rng.normal(size=(2, 4))
     world = mc.Problem(A=A, B=B, H=H, W=0.05 * np.eye(2), **plain)
@@ -340,7 +340,7 @@ def test_batch_equals_one_by_one():
 
     def solve(effort):
         policy = mc.solve(mc.tasks.reaching(effort=effort))
-        return policy.L, policy.K, policy.expected_cost, policy.sweeps
+        return policy.L, policy.K, policy.expected_cost, policy.iterations
 
     batch = jax.vmap(solve)(efforts)
     for i, effort in enumerate(efforts):
@@ -371,21 +371,21 @@ def hopeless():
 )
 def test_no_convergence_is_said(problem, message):
     with pytest.raises(mc.ConvergenceError, match=message):
-        mc.solve(problem(), max_sweeps=3)
-    policy = jax.jit(lambda p: mc.solve(p, max_sweeps=3))(problem())
+        mc.solve(problem(), max_iterations=3)
+    policy = jax.jit(lambda p: mc.solve(p, max_iterations=3))(problem())
     assert not policy.converged
     assert np.isfinite(policy.L).all()
     assert np.isfinite(policy.K).all()
     assert not np.isnan(policy.expected_cost)
-    grads = jax.grad(lambda p: mc.solve(p, max_sweeps=3).expected_cost)(problem())
+    grads = jax.grad(lambda p: mc.solve(p, max_iterations=3).expected_cost)(problem())
     assert all((leaf == 0).all() for leaf in jax.tree.leaves(grads))
 
 
 def test_one_failure_does_not_spoil_the_gradient_of_the_others():
     def total(scale):
-        policies = jax.vmap(lambda s: mc.solve(mc.tasks.reaching(effort=1e-5 * s), max_sweeps=7))(
-            scale
-        )
+        policies = jax.vmap(
+            lambda s: mc.solve(mc.tasks.reaching(effort=1e-5 * s), max_iterations=7)
+        )(scale)
         return jnp.where(policies.converged, policies.expected_cost, 0.0).sum(), policies.converged
 
     scale = jnp.array([1.0, 100.0])
@@ -400,7 +400,7 @@ def test_one_failure_does_not_spoil_the_gradient_of_the_others():
     ("options", "message"),
     [
         ({"tolerance": 0.0}, "tolerance must be positive"),
-        ({"max_sweeps": 0}, "max_sweeps .* must be at least 1"),
+        ({"max_iterations": 0}, "max_iterations .* must be at least 1"),
     ],
 )
 def test_bad_options(options, message):

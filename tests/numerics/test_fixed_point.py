@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from motorcost.numerics.fixed_point import Acceleration, settle_linear
+from motorcost.numerics.fixed_point import Acceleration, solve_linear
 
 SHAPE = (5, 4, 3)
 
@@ -53,7 +53,7 @@ def test_linear_equations_are_solved_in_every_lane(M, most, transposed):
     M = M.swapaxes(0, 1) if transposed else M
     b = right_side(5)
     matvec, calls = without(M)
-    x = settle_linear(matvec, b)
+    x = solve_linear(matvec, b)
     jax.effects_barrier()
     assert len(calls) < most
     exact = [np.linalg.solve(np.eye(60) - M[..., i], b[..., i].ravel()) for i in range(5)]
@@ -63,12 +63,12 @@ def test_linear_equations_are_solved_in_every_lane(M, most, transposed):
 def test_a_lane_does_not_depend_on_its_neighbours():
     b = right_side(5)
     other = b.at[..., 1:].multiply(1e6)
-    alone, beside = (settle_linear(without(UNSTABLE)[0], each) for each in (b, other))
+    alone, beside = (solve_linear(without(UNSTABLE)[0], each) for each in (b, other))
     assert_allclose(alone[..., 0], beside[..., 0], rtol=1e-10)
 
 
 def test_nothing_to_solve_is_zero():
-    assert (settle_linear(lambda v: v, jnp.zeros((2, 1, 3, 4))) == 0).all()
+    assert (solve_linear(lambda v: v, jnp.zeros((2, 1, 3, 4))) == 0).all()
 
 
 def times(M):
@@ -82,20 +82,20 @@ def test_a_step_that_closes_nothing_is_not_the_last(M, turned):
     turn = np.array([[np.cos(turned), -np.sin(turned)], [np.sin(turned), np.cos(turned)]])
     M, b = turn @ np.array(M) @ turn.T, turn @ np.array([1.0, -1.0])
     assert_allclose(b @ M @ b, 0.0, atol=1e-15)
-    x = settle_linear(times(M), jnp.asarray(b).reshape(1, 2, 1, 1))
+    x = solve_linear(times(M), jnp.asarray(b).reshape(1, 2, 1, 1))
     assert_allclose(x.ravel(), np.linalg.solve(M, b), rtol=1e-12)
 
 
 def test_what_is_not_solved_is_no_number():
     """Nothing reaches the second unknown; the third lane has no numbers to begin with."""
     b = jnp.array([[1.0, 2.0], [1.0, 0.0], [jnp.nan, 1.0]]).T.reshape(1, 2, 1, 3)
-    x = settle_linear(lambda v: v.at[:, 1].set(0.0), b).reshape(2, 3)
+    x = solve_linear(lambda v: v.at[:, 1].set(0.0), b).reshape(2, 3)
     assert jnp.isnan(x).all(axis=0).tolist() == [True, False, True]
     assert x[:, 1].tolist() == [1.0, 0.0]
-    assert jnp.isnan(settle_linear(lambda v: v, b[..., 2:])).all()
+    assert jnp.isnan(solve_linear(lambda v: v, b[..., 2:])).all()
     # More steps would have to be remembered for this one than are.
     shift = jnp.eye(200) + 1.8 * jnp.eye(200, k=1)
-    far = settle_linear(times(shift), jnp.ones((8, 5, 5, 1)))
+    far = solve_linear(times(shift), jnp.ones((8, 5, 5, 1)))
     assert jnp.isnan(far).all()
 
 

@@ -64,9 +64,9 @@ def test_gains_of_chosen_states(reaching):
 def test_costs_show_each_sweep(reaching):
     policy, _ = reaching
     (ax,) = mc.plots.plot_costs(policy).axes
-    excess = (policy.sweep_costs[:5] - policy.expected_cost) / policy.expected_cost
+    excess = (policy.iteration_costs[:5] - policy.expected_cost) / policy.expected_cost
     assert_allclose(ax.lines[1].get_ydata()[:5], np.abs(excess))
-    assert ax.lines[1].get_xdata()[-1] == policy.sweeps
+    assert ax.lines[1].get_xdata()[-1] == policy.iterations
 
 
 def test_beliefs_show_inferred_and_true():

@@ -61,7 +61,7 @@ def test_the_analysis_is_the_fit_of_the_study(study, found):
         ["effort"],
         key=jax.random.key(0),
         n_starts=5,
-        observer=mc.Recording(["position"], noise=1e-3),
+        observer=mc.ObserverSpec(["position"], noise=1e-3),
     )
     assert found.fit.estimates == alone.estimates
     assert_allclose(found.profiles[0].ends, alone.profiles()[0].ends)
@@ -107,9 +107,9 @@ def test_searches_go_on_only_with_the_same_data_and_settings(study, found):
 
 @pytest.mark.parametrize("side", [0, 1])
 def test_searches_go_on_from_the_edge_of_a_support(study, found, side):
-    edge = replace(found.fit, point=found.fit.model.bounds[:, side])
+    edge = replace(found.fit, point=found.fit.objective.bounds[:, side])
     start = edge.estimates
-    assert start["effort"] in edge.model.coordinates[0].support  # whatever the rounding
+    assert start["effort"] in edge.objective.coordinates[0].support  # whatever the rounding
     previous = result_of(found) | {"interrupted": True, "starts": [{"parameters": start}] * 5}
     resumed = analyse(replace(study, profiles=False, folds=0), previous=previous)
     assert "went on from 5 searches that had been interrupted" in resumed.notes

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from motorcost.fitting.objective import make_model
+from motorcost.fitting.objective import make_objective
 from motorcost.study.settings import Study
 from motorcost.study.template import study_template
 
@@ -48,7 +48,7 @@ bootstrap = 0
 baselines = false
 profiles = false
 """
-SEEN = mc.Recording(["position"], noise=1e-3)
+SEEN = mc.ObserverSpec(["position"], noise=1e-3)
 
 
 @pytest.fixture(scope="module")
@@ -338,7 +338,7 @@ def test_a_task_of_ones_own(study_file, simulated, tmp_path):
     trials, _ = study.trials()
     assert trials.channel_names == ("position",)
     assert list(trials.conditions) == ["target"]
-    assert make_model(study.task, trials, study.free).names == ("effort",)
+    assert make_objective(study.task, trials, study.free).names == ("effort",)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ LAWS = {
 @pytest.mark.parametrize("name", LAWS)
 def test_draws_lie_within_and_follow_the_law(name):
     support, law = LAWS[name]
-    draws = np.asarray(support.from_line(support.draw(KEY, (2000,))))
+    draws = np.asarray(support.from_search_scale(support.draw(KEY, (2000,))))
     assert ((draws >= support.low) & (draws <= support.high)).all()
     assert stats.kstest(draws, law).pvalue > 0.01
 
@@ -48,11 +48,11 @@ def test_draws_lie_within_and_follow_the_law(name):
 def test_the_line_and_back(name):
     support, _ = LAWS[name]
     points = support.draw(KEY, (50,))
-    values = support.from_line(points)
-    assert_allclose(support.to_line(values), points, rtol=1e-12, atol=1e-12)
+    values = support.from_search_scale(points)
+    assert_allclose(support.to_search_scale(values), points, rtol=1e-12, atol=1e-12)
     assert_allclose(values, np.exp(points) if "Log" in name else points, rtol=1e-14)
     low, high = support.bounds
-    assert_allclose(support.from_line(jnp.array([low, high])), [support.low, support.high])
+    assert_allclose(support.from_search_scale(jnp.array([low, high])), [support.low, support.high])
     assert all(float(value) in support for value in values)
     assert support.high * 1.01 + 1 not in support or support.high == math.inf
 

@@ -195,7 +195,7 @@ def precision(
     counts = [_whole("--trials", part) for part in trials.split(",")]
     problem = chosen(**at)
     states = problem.state_names if observe is None else [s.strip() for s in observe.split(",")]
-    seen = mc.Recording(states, noise)
+    seen = mc.ObserverSpec(states, noise)
     typer.echo(
         str(
             mc.expected_precision(

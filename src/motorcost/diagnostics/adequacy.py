@@ -111,9 +111,9 @@ def check_fit(fit: Fit, *, key: Any, n_replicates: int = 40) -> Adequacy:
         raise InputError("the fit was interrupted: there is nothing to check yet")
     beliefs = fit.beliefs()
     replicates = simulate_like(fit, n_replicates=n_replicates, key=key)
-    observed = np.asarray(fit.model.trials.observed)
+    observed = np.asarray(fit.objective.trials.observed)
     innovations = np.asarray(beliefs.innovations)
-    names = fit.model.trials.channel_names
+    names = fit.objective.trials.channel_names
     channels = [
         _judged(name, innovations[:, :, i], observed[:, :, i], replicates[:, :, :, i])
         for i, name in enumerate(names)

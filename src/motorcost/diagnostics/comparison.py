@@ -22,7 +22,7 @@ def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
     folds are fitted together, from the estimate.
     """
     checks.random_key(key)
-    N = len(fit.model.trials)
+    N = len(fit.objective.trials)
     checks.whole("folds", folds, 2, "parts of the trials")
     if folds > N:
         raise InputError(f"folds must be at most the number of trials, {N}, got {folds}")
@@ -33,12 +33,12 @@ def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
     size = max(fit.size, folds)
     found, interrupted = run_together(
         [refitting(fit)] * folds,
-        evaluator(fit.model, size, True, fit.priors, 1.0 - held_out),
+        evaluator(fit.objective, size, True, fit.priors, 1.0 - held_out),
     )
     if interrupted:
         raise KeyboardInterrupt
     points = np.stack([each.point for each in found])
-    return evaluator(fit.model, size, True, False, held_out)(points)[0]
+    return evaluator(fit.objective, size, True, False, held_out)(points)[0]
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ def compare(fits: Mapping[str, Fit], *, key: Any = None, folds: int = 5) -> Comp
     """Compare fits of the same trials by AIC, BIC and (with a `key`) cross-validation."""
     if not fits:
         raise InputError("there are no fits to compare")
-    first = next(iter(fits.values())).model.trials
+    first = next(iter(fits.values())).objective.trials
     for name, fit in fits.items():
-        same = np.array_equal(fit.model.trials.observed, first.observed, equal_nan=True)
+        same = np.array_equal(fit.objective.trials.observed, first.observed, equal_nan=True)
         if not same:
             raise InputError(
                 f"{name} was fitted to other trials: likelihoods of different data do not compare"

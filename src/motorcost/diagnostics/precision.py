@@ -11,8 +11,8 @@ from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.identifiability import Direction, directions
 from motorcost.fitting.maximum import covariance_of, observed_information
-from motorcost.fitting.objective import Free, Model, make_model, scores, takes_arguments
-from motorcost.model.observer import Observer, Recording
+from motorcost.fitting.objective import Free, Objective, make_objective, scores, takes_arguments
+from motorcost.model.observer import Observer, ObserverSpec
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
@@ -29,7 +29,7 @@ class Precision:
     natural logarithms. `monte_carlo` is the relative error of these figures themselves.
     """
 
-    model: Model
+    objective: Objective
     point: np.ndarray
     information: np.ndarray
     n_trials: tuple[int, ...]
@@ -38,17 +38,17 @@ class Precision:
     @property
     def names(self) -> tuple[str, ...]:
         """What is to be inferred."""
-        return self.model.names
+        return self.objective.names
 
-    def line_errors(self, n_trials: int) -> dict[str, float]:
+    def search_scale_errors(self, n_trials: int) -> dict[str, float]:
         """Standard errors on the (mostly logarithmic) line, with that many trials."""
-        cov = covariance_of(self.model.supports, n_trials * self.information)
+        cov = covariance_of(self.objective.supports, n_trials * self.information)
         return dict(zip(self.names, np.sqrt(np.diagonal(cov)).tolist(), strict=True))
 
     @property
     def relative_errors(self) -> dict[str, list[float]]:
         """By name, the standard error of the natural logarithm, for each number of trials."""
-        values, errors = self.model.values(self.point), self.standard_errors
+        values, errors = self.objective.values(self.point), self.standard_errors
         return {
             name: [error / abs(value) if value else np.inf for error in errors[name]]
             for name, value in ((name, float(it)) for name, it in values.items())
@@ -57,11 +57,11 @@ class Precision:
     @property
     def standard_errors(self) -> dict[str, list[float]]:
         """By name, in natural units, for each number of trials."""
-        values = self.model.values(self.point)
-        each = [self.line_errors(n) for n in self.n_trials]
+        values = self.objective.values(self.point)
+        each = [self.search_scale_errors(n) for n in self.n_trials]
         scale = {
             c.name: float(values[c.name]) if c.support.logarithmic else 1.0
-            for c in self.model.coordinates
+            for c in self.objective.coordinates
         }
         return {name: [errors[name] * scale[name] for errors in each] for name in self.names}
 
@@ -74,7 +74,7 @@ class Precision:
     def directions(self) -> list[Direction]:
         """Combinations of parameters from the least known to the best, at the first of
         `n_trials`."""
-        return directions(self.model.coordinates, self.n_trials[0] * self.information)
+        return directions(self.objective.coordinates, self.n_trials[0] * self.information)
 
     def trials_for(self, relative_error: float) -> dict[str, float]:
         """By name, how many trials make its relative standard error this small; infinite for
@@ -91,7 +91,7 @@ class Precision:
         width = max(len(name) for name in (*self.names, "parameter"))
         head = "  ".join(f"{n:>8} trials" for n in self.n_trials)
         lines = [f"{'parameter':<{width}}  {'at':>10}  {head}"]
-        values = self.model.values(self.point)
+        values = self.objective.values(self.point)
         for name, errors in self.relative_errors.items():
             each = "  ".join(f"{100 * error:>13.3g} %" for error in errors)
             lines.append(f"{name:<{width}}  {float(values[name]):>10.4g}  {each}")
@@ -123,7 +123,7 @@ def expected_precision(
     checks.whole("simulated", simulated, 2, "trials to average over")
     noise = {name: value for name, value in at.items() if name not in takes_arguments(task)}
     given = {name: value for name, value in at.items() if name not in noise}
-    if noise and not isinstance(observer, Recording):
+    if noise and not isinstance(observer, ObserverSpec):
         checks.one_of("parameter", next(iter(noise)), takes_arguments(task))
     if free is None:
         has = parameters(task) if hasattr(task, "parameters") else {}
@@ -133,18 +133,20 @@ def expected_precision(
         if name not in at:
             raise InputError(f"{name} is free, so `at` must say what it is thought to be")
     problem = task(**given)
-    seen = Recording(problem.state_names) if observer is None else observer
-    if isinstance(seen, Recording) and noise:
+    seen = ObserverSpec(problem.state_names) if observer is None else observer
+    if isinstance(seen, ObserverSpec) and noise:
         seen = seen.with_noises(noise)
     its_observer = seen(problem)
     trials = simulate(problem, solve(problem), n_trials=simulated, key=key, observer=its_observer)
     held = {name: value for name, value in given.items() if name not in (*free, "steps")}
-    model = make_model(task, trials, _wide(task, free, at, trials), fixed=held, observer=seen)
-    point = np.asarray(model.point(at))
-    return Precision(model, point, _information(model, point), counts, simulated)
+    objective = make_objective(
+        task, trials, _wide(task, free, at, trials), fixed=held, observer=seen
+    )
+    point = np.asarray(objective.point(at))
+    return Precision(objective, point, _information(objective, point), counts, simulated)
 
 
-def _information(model: Model, point: np.ndarray) -> np.ndarray:
+def _information(objective: Objective, point: np.ndarray) -> np.ndarray:
     """The information of one trial about the maximum of the likelihood that is used.
 
     With signal-dependent noise that likelihood is approximate: the mean square of its score, J,
@@ -153,13 +155,13 @@ def _information(model: Model, point: np.ndarray) -> np.ndarray:
     """
 
     def score(at: np.ndarray) -> np.ndarray:
-        return np.asarray(scores(model, jnp.asarray(at))[1])
+        return np.asarray(scores(objective, jnp.asarray(at))[1])
 
     def mean_scores(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         each = np.stack([score(one).mean(axis=0) for one in points])
         return np.zeros(len(points)), each
 
-    _, curvature = observed_information(model, mean_scores, point)
+    _, curvature = observed_information(objective, mean_scores, point)
     here = score(point)
     return curvature @ np.linalg.pinv(here.T @ here / len(here), hermitian=True) @ curvature
 
@@ -168,7 +170,9 @@ def _wide(task: Task, free: Free, at: Mapping[str, Any], trials: Any) -> Free:
     """Supports that hold what is thought true, whatever the usual ones are."""
     if isinstance(free, Mapping):
         return free
-    usual = make_model(task, trials, free, observer=Recording(trials.channel_names)).coordinates
+    usual = make_objective(
+        task, trials, free, observer=ObserverSpec(trials.channel_names)
+    ).coordinates
     supports: dict[str, Support] = {}
     for coordinate in usual:
         support, value = coordinate.support, float(at[coordinate.parameter])

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from motorcost import checks
 from motorcost.fitting.fitted import Fit
-from motorcost.fitting.objective import Model
+from motorcost.fitting.objective import Objective
 from motorcost.inference.grouping import Group, groups
 from motorcost.model.observer import Observer
 from motorcost.model.problem import Problem
@@ -23,16 +23,16 @@ def simulate_like(fit: Fit, *, n_replicates: int, key: Any) -> Float[np.ndarray,
     same lengths, conditions, starts and missing samples."""
     checks.random_key(key)
     checks.whole("n_replicates", n_replicates, 1, "experiments to simulate")
-    return np.asarray(_replicates(fit.model, jnp.asarray(fit.point), n_replicates, key))
+    return np.asarray(_replicates(fit.objective, jnp.asarray(fit.point), n_replicates, key))
 
 
 @eqx.filter_jit
 def _replicates(
-    model: Model, point: Float[Array, " p"], n: int, key: Any
+    objective: Objective, point: Float[Array, " p"], n: int, key: Any
 ) -> Float[Array, "R N T o"]:
-    trials = model.trials
+    trials = objective.trials
     result = jnp.full((n, *trials.observed.shape), jnp.nan)
-    for i, (group, index) in enumerate(groups(model.at(point), trials, None, None)):
+    for i, (group, index) in enumerate(groups(objective.at(point), trials, None, None)):
         samples = _group_replicates(group, n, jax.random.fold_in(key, i))
         filled = index >= 0
         length = samples.shape[3]

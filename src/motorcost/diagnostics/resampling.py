@@ -32,7 +32,9 @@ class Bootstrap:
     @property
     def estimates(self) -> dict[str, np.ndarray]:
         """By name, each experiment's estimate in natural units."""
-        return {name: np.asarray(it) for name, it in self.fit.model.values(self.points.T).items()}
+        return {
+            name: np.asarray(it) for name, it in self.fit.objective.values(self.points.T).items()
+        }
 
     @property
     def standard_errors(self) -> dict[str, float]:
@@ -44,7 +46,7 @@ class Bootstrap:
         if not 0 < level < 1:
             raise InputError(f"level must lie between 0 and 1, got {level!r}")
         ends = np.quantile(self.points, [0.5 - level / 2, 0.5 + level / 2], axis=0).T
-        coordinates = self.fit.model.coordinates
+        coordinates = self.fit.objective.coordinates
         return {
             c.name: c.support.natural((float(low), float(high)))
             for c, (low, high) in zip(coordinates, ends, strict=True)
@@ -73,7 +75,7 @@ def bootstrap(
     draws, choice = jax.random.split(key)
     points: list[np.ndarray] = []
     interrupted = False
-    N = len(fit.model.trials)
+    N = len(fit.objective.trials)
     chosen = np.asarray(jax.random.randint(choice, (n, N), 0, N))
     for first in range(0, n, size):
         count = min(size, n - first)
@@ -83,7 +85,7 @@ def bootstrap(
         else:
             weights = np.stack([np.bincount(row, minlength=N) for row in chosen[first:][:size]])
             weights = np.pad(weights, [(0, size - count), (0, 0)], "edge").astype(float)
-            evaluate = evaluator(fit.model, size, True, fit.priors, weights)
+            evaluate = evaluator(fit.objective, size, True, fit.priors, weights)
         found, interrupted = run_together([refitting(fit)] * size, evaluate)
         if interrupted:
             break
@@ -97,8 +99,8 @@ def bootstrap(
 
 def refitting(fit: Fit) -> Callable[[Ask], Found]:
     """A search from the estimate of a fit."""
-    scale = n_samples(fit.model.trials)
-    return lambda ask: search(ask, fit.point, fit.model.bounds, "gradient", scale, 200)
+    scale = n_samples(fit.objective.trials)
+    return lambda ask: search(ask, fit.point, fit.objective.bounds, "gradient", scale, 200)
 
 
 def _of_data_sets(fit: Fit, observed: np.ndarray) -> Evaluate:
@@ -107,7 +109,7 @@ def _of_data_sets(fit: Fit, observed: np.ndarray) -> Evaluate:
     def of_data_sets(points: np.ndarray) -> Any:
         asked = np.where(np.isnan(points), fit.point, points)
         return evaluate(
-            fit.model, jnp.asarray(asked), counts, True, fit.priors, jnp.asarray(observed)
+            fit.objective, jnp.asarray(asked), counts, True, fit.priors, jnp.asarray(observed)
         )
 
     return of_data_sets

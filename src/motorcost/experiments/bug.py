@@ -26,7 +26,7 @@ from motorcost.experiments.measures import (
     symmetrised_kl,
 )
 from motorcost.experiments.reaches import LABELS, TRUTH, recovering
-from motorcost.fitting.fitted import fit
+from motorcost.fitting.estimate import fit
 from motorcost.model.moments import expected_cost
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
@@ -67,9 +67,9 @@ def alternate(problem: Problem, *, slip: bool, sweeps: int = SWEEPS) -> Policy:
         K=K,
         believed=p,
         expected_cost=jnp.array(0.0),
-        sweeps=jnp.array(sweeps),
+        iterations=jnp.array(sweeps),
         converged=jnp.isfinite(L).all() & jnp.isfinite(K).all(),
-        sweep_costs=jnp.full(sweeps, jnp.nan),
+        iteration_costs=jnp.full(sweeps, jnp.nan),
     )
     return eqx.tree_at(lambda q: q.expected_cost, policy, expected_cost(p, policy))
 

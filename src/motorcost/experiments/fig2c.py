@@ -8,7 +8,7 @@ import numpy as np
 
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.reaches import CAMERA, STATES, TRUTH, reaches
-from motorcost.fitting.fitted import fit
+from motorcost.fitting.estimate import fit
 from motorcost.inference.beliefs import track_beliefs
 from motorcost.plots import plot_beliefs
 from motorcost.report.page import Picture

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from motorcost.fitting.maximum import evaluator
-from motorcost.fitting.objective import Model, make_model
+from motorcost.fitting.objective import Objective, make_objective
 from motorcost.fitting.recovery import Recovery
-from motorcost.model.observer import Observer, Recording, observe
+from motorcost.model.observer import Observer, ObserverSpec, observe
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
@@ -25,7 +25,7 @@ RANGES = {"effort": (1e-6, 1e-4), "velocity": (0.04, 1.0), "force": (0.004, 0.1)
 LABELS = {"effort": "effort r", "velocity": "velocity v", "force": "force f"}
 STATES = ("position", "velocity", "force")
 # The camera of the partially observed experiments; the paper does not tell its noise.
-CAMERA = Recording(["position"], noise=1e-3)
+CAMERA = ObserverSpec(["position"], noise=1e-3)
 
 
 def axis(name: str, n: int) -> list[float]:
@@ -52,7 +52,7 @@ class LogLikelihood:
     """The log likelihood of one set of reaches at any costs: a function to sweep."""
 
     n_trials: int
-    observer: Recording | None = None
+    observer: ObserverSpec | None = None
     data_seed: int = 0
 
     def __call__(self, *, keys: Any, **columns: Any) -> dict[str, np.ndarray]:
@@ -64,9 +64,9 @@ class LogLikelihood:
 
 
 @lru_cache(maxsize=4)
-def _model(of: LogLikelihood) -> Model:
+def _model(of: LogLikelihood) -> Objective:
     trials = reaches(of.n_trials, of.data_seed, of.observer)
-    return make_model(reaching, trials, list(TRUTH), observer=of.observer)
+    return make_objective(reaching, trials, list(TRUTH), observer=of.observer)
 
 
 def recovering(at: Mapping[str, Any], **more: Any) -> Recovery:

@@ -13,9 +13,10 @@ from motorcost.diagnostics import check_fit
 from motorcost.experiments.reaches import LABELS as COSTS
 from motorcost.experiments.recorded_reaches import DT, Reaches
 from motorcost.fitting.baselines import with_average_noise
-from motorcost.fitting.fitted import Fit, fit
+from motorcost.fitting.estimate import fit
+from motorcost.fitting.fitted import Fit
 from motorcost.fitting.maximum import evaluator
-from motorcost.model.observer import Recording
+from motorcost.model.observer import ObserverSpec
 from motorcost.tasks import defaults, reaching
 from motorcost.tasks.supports import LogUniform
 
@@ -29,7 +30,7 @@ SUPPORTS = {
 MOST_EVALUATIONS = 100
 # The paper holds motor noise at the value of its simulations.
 USUAL_NOISE = float(defaults(reaching)["motor_noise"])
-CAMERA = Recording(["position"])
+CAMERA = ObserverSpec(["position"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +90,13 @@ class Fitting:
     def _estimates(self, found: Fit) -> dict[str, float]:
         ends = found.interval(0.95)
         if self.profiled and found.converged:
-            coordinates = {c.name: c.support for c in found.model.coordinates}
+            coordinates = {c.name: c.support for c in found.objective.coordinates}
             for one in found.profiles(0.95, self.profiled):
                 ends[one.name] = coordinates[one.name].natural(one.ends)
         row = {}
         for name in SUPPORTS:
             row[f"{name}_found"] = found.estimates.get(name, USUAL_NOISE)
-            row[f"{name}_se"] = found.line_errors.get(name, np.nan)
+            row[f"{name}_se"] = found.search_scale_errors.get(name, np.nan)
             row[f"{name}_low"], row[f"{name}_high"] = ends.get(name, (np.nan, np.nan))
         return row
 
@@ -105,17 +106,21 @@ class Fitting:
         which = [found.names.index(name) for name in COSTS]
         lines = []
         for k, name in zip(which, COSTS, strict=True):
-            reach = min(5 * np.nan_to_num(found.line_errors[name], posinf=10.0), np.log(1000.0))
+            reach = min(
+                5 * np.nan_to_num(found.search_scale_errors[name], posinf=10.0), np.log(1000.0)
+            )
             line = np.tile(found.point, (self.points, 1))
-            low, high = np.clip(found.point[k] + np.array([-reach, reach]), *found.model.bounds[k])
+            low, high = np.clip(
+                found.point[k] + np.array([-reach, reach]), *found.objective.bounds[k]
+            )
             # The estimate is in the middle, even if the support ends near it.
             ends = np.array([low, found.point[k], high])
             line[:, k] = np.interp(np.linspace(0, 2, self.points), [0, 1, 2], ends)
             lines.append(line)
-        values, _ = evaluator(found.model, found.size, True, False)(np.concatenate(lines))
+        values, _ = evaluator(found.objective, found.size, True, False)(np.concatenate(lines))
         row: dict[str, float] = {}
         for k, name, line, its in zip(which, COSTS, lines, np.split(values, 3), strict=True):
-            at = np.asarray(found.model.coordinates[k].support.from_line(line[:, k]))
+            at = np.asarray(found.objective.coordinates[k].support.from_search_scale(line[:, k]))
             row |= {f"{name}_{i}_at": float(x) for i, x in enumerate(at)}
             row |= {f"{name}_{i}_nll": -float(value) for i, value in enumerate(its)}
         return row

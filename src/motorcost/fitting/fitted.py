@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, Literal
@@ -17,21 +17,18 @@ from motorcost.errors import InputError
 from motorcost.fitting.identifiability import Direction, directions
 from motorcost.fitting.maximum import (
     Progress,
-    begin,
     covariance_of,
     evaluator,
     n_samples,
-    polished,
     ticking,
 )
-from motorcost.fitting.objective import Free, Model, make_model, scores
+from motorcost.fitting.objective import Objective, scores
 from motorcost.fitting.profiles import Profile, profiles
-from motorcost.fitting.search import METHODS, Ask, Found, Method, run_together, search
+from motorcost.fitting.search import Found, Method
 from motorcost.inference.beliefs import Beliefs, track_beliefs
 from motorcost.model.observer import Observer
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
-from motorcost.tasks.declare import Task
 
 # Starts that came within this of the best log likelihood found the same maximum.
 AGREEMENT = 0.01
@@ -51,7 +48,7 @@ class Fit:
     - `print(fit.summary())` says it all.
     """
 
-    model: Model
+    objective: Objective
     method: Method
     priors: bool
     point: np.ndarray
@@ -65,51 +62,51 @@ class Fit:
     @property
     def names(self) -> tuple[str, ...]:
         """What was inferred."""
-        return self.model.names
+        return self.objective.names
 
     @property
     def estimates(self) -> dict[str, float]:
         """By name, in natural units."""
-        return {name: float(value) for name, value in self.model.values(self.point).items()}
+        return {name: float(value) for name, value in self.objective.values(self.point).items()}
 
     @property
     def at(self) -> Callable[..., tuple[Problem, Observer]]:
         """The fitted task with its observer, as a function of steps and conditions."""
-        return self.model.at(self.point)
+        return self.objective.at(self.point)
 
     @property
     def trials(self) -> Trials:
         """The trials as they were fitted: with the conditions that `at` takes."""
-        return self.model.trials
+        return self.objective.trials
 
     def beliefs(self, smooth: bool = False) -> Beliefs:
         """What the agent believed in each trial, at the estimates; see `track_beliefs`."""
-        return _beliefs(self.model, jnp.asarray(self.point), smooth)
+        return _beliefs(self.objective, jnp.asarray(self.point), smooth)
 
     @property
     def covariance(self) -> np.ndarray:
         """Of the estimates on their lines, from the observed information: infinite for what the
         data leave open, NaN if the search was interrupted."""
-        return covariance_of(self.model.supports, self.information)
+        return covariance_of(self.objective.supports, self.information)
 
     @property
-    def line_errors(self) -> dict[str, float]:
+    def search_scale_errors(self) -> dict[str, float]:
         """Standard errors on the line that each parameter was searched on."""
         return dict(zip(self.names, np.sqrt(np.diagonal(self.covariance)), strict=True))
 
     @property
     def standard_errors(self) -> dict[str, float]:
         """By name, in natural units."""
-        errors, estimates = self.line_errors, self.estimates
+        errors, estimates = self.search_scale_errors, self.estimates
         scales = {c.name: estimates[c.name] for c in self._logarithmic}
         return {name: float(error * scales.get(name, 1.0)) for name, error in errors.items()}
 
     @property
     def log_standard_errors(self) -> dict[str, float]:
         """By name, of the natural logarithm (of what is positive by its support)."""
-        errors, estimates = self.line_errors, self.estimates
+        errors, estimates = self.search_scale_errors, self.estimates
         known = {c.name for c in self._logarithmic}
-        positive = {c.name for c in self.model.coordinates if c.support.low > 0}
+        positive = {c.name for c in self.objective.coordinates if c.support.low > 0}
         return {
             name: float(error if name in known else error / estimates[name])
             for name, error in errors.items()
@@ -121,7 +118,7 @@ class Fit:
         how much the trials' own scores vary (the sandwich formula)."""
         if self.interrupted:
             raise InputError("the fit was interrupted before its maximum: there are no errors yet")
-        each = np.asarray(scores(self.model, jnp.asarray(self.point))[1])
+        each = np.asarray(scores(self.objective, jnp.asarray(self.point))[1])
         cov = self.covariance
         known = np.where(np.isfinite(cov), cov, 0.0)
         spread = np.diagonal(known @ (each.T @ each) @ known)
@@ -130,7 +127,7 @@ class Fit:
 
     @property
     def _logarithmic(self) -> list[Any]:
-        return [c for c in self.model.coordinates if c.support.logarithmic]
+        return [c for c in self.objective.coordinates if c.support.logarithmic]
 
     @property
     def correlation(self) -> np.ndarray:
@@ -143,7 +140,7 @@ class Fit:
     @property
     def at_bounds(self) -> tuple[str, ...]:
         """Parameters that ended at the edge of their support."""
-        gap = np.abs(self.model.bounds - self.point[:, None]).min(axis=1)
+        gap = np.abs(self.objective.bounds - self.point[:, None]).min(axis=1)
         return tuple(name for name, near in zip(self.names, gap < 1e-6, strict=True) if near)
 
     @property
@@ -160,7 +157,9 @@ class Fit:
     @property
     def bic(self) -> float:
         """The Bayesian information criterion, over trials: smaller is better."""
-        return float(len(self.names) * np.log(len(self.model.trials)) - 2.0 * self.log_likelihood)
+        return float(
+            len(self.names) * np.log(len(self.objective.trials)) - 2.0 * self.log_likelihood
+        )
 
     def interval(
         self, level: float = 0.95, method: Literal["wald", "profile"] = "wald"
@@ -178,9 +177,9 @@ class Fit:
         else:
             checks.one_of("method", method, ("wald", "profile"))
             z = NormalDist().inv_cdf(0.5 + level / 2)
-            points = zip(self.point, self.line_errors.values(), strict=True)
+            points = zip(self.point, self.search_scale_errors.values(), strict=True)
             ends = dict(zip(self.names, [(x - z * e, x + z * e) for x, e in points], strict=True))
-        return {c.name: c.support.natural(ends[c.name]) for c in self.model.coordinates}
+        return {c.name: c.support.natural(ends[c.name]) for c in self.objective.coordinates}
 
     def profiles(
         self,
@@ -194,12 +193,12 @@ class Fit:
         if self.interrupted:
             raise InputError("the fit was interrupted before its maximum: there is no profile yet")
         found, _ = profiles(
-            self.model,
-            evaluator(self.model, self.size, True, self.priors),
+            self.objective,
+            evaluator(self.objective, self.size, True, self.priors),
             self.point,
             self.log_likelihood + self._log_prior,
             np.sqrt(np.diagonal(self.covariance)),
-            scale=n_samples(self.model.trials),
+            scale=n_samples(self.objective.trials),
             level=level,
             which=which,
             tick=ticking("profiles", progress),
@@ -208,14 +207,14 @@ class Fit:
 
     @property
     def _log_prior(self) -> float:
-        return float(self.model.log_prior(self.point)) if self.priors else 0.0
+        return float(self.objective.log_prior(self.point)) if self.priors else 0.0
 
     @property
     def directions(self) -> list[Direction]:
         """Combinations of parameters from the least known to the best, and how well."""
         if self.interrupted:
             return []
-        return directions(self.model.coordinates, self.information)
+        return directions(self.objective.coordinates, self.information)
 
     def summary(self, level: float = 0.95) -> str:
         """What was found, as text."""
@@ -232,7 +231,7 @@ class Fit:
             )
         lines.append("")
         lines.append(
-            f"log likelihood {self.log_likelihood:.6g} of {len(self.model.trials)} trials; "
+            f"log likelihood {self.log_likelihood:.6g} of {len(self.objective.trials)} trials; "
             f"AIC {self.aic:.6g}, BIC {self.bic:.6g}"
         )
         lines += self.verdicts
@@ -262,94 +261,6 @@ class Fit:
 
 
 @eqx.filter_jit
-def _beliefs(model: Model, point: Float[Array, " p"], smooth: bool) -> Beliefs:
+def _beliefs(objective: Objective, point: Float[Array, " p"], smooth: bool) -> Beliefs:
     # Compiled as a whole: trials of many lengths would else compile many small pieces.
-    return track_beliefs(model.at(point), model.trials, smooth=smooth)
-
-
-def fit(
-    task: Task,
-    trials: Trials,
-    free: Free,
-    *,
-    key: Any,
-    fixed: Mapping[str, Any] | None = None,
-    observer: Callable[[Problem], Observer] | None = None,
-    method: Method = "gradient",
-    n_starts: int = 10,
-    starts: Sequence[Mapping[str, float]] = (),
-    priors: bool = False,
-    max_evaluations: int | None = None,
-    progress: Progress | None = None,
-) -> Fit:
-    """Find the parameters under which the trials are most probable, from several starts.
-
-    - `task`: a function from parameters to a `Problem`, of `mc.tasks` or your own.
-    - `trials`: recorded or simulated. Conditions that the task takes (`target`) are handed to
-      it; others (`subject`) can tell levels of parameters.
-    - `free`: by name, where each parameter can lie: `{"effort": mc.LogUniform(1e-8, 1e-2)}`. With
-      `per="subject"` each subject has a value of its own. A list of names takes the task's usual
-      supports.
-    - `fixed`: other parameters that are not at the task's defaults. The step `dt` is the trials'.
-    - `observer`: `mc.Recording(["position"], noise=1e-3)`; if left out, the trials' channels
-      without noise. Its noise can be free too, as `recording_noise`.
-    - `method`: `gradient`; `nelder-mead` and `bobyqa` (which needs Py-BOBYQA) use values only.
-    - `n_starts`: searches, begun at the best of several times as many points drawn from the
-      supports; `starts` are more to begin at, by name.
-    - `priors`: add the supports' log priors to the log likelihood (maximum a posteriori).
-    - `progress`: called with what is being done, how far, and of how much.
-
-    Interrupted (Ctrl-C) it returns the best so far, with `interrupted` set and no error bars.
-    """
-    checks.random_key(key)
-    checks.one_of("method", method, METHODS)
-    checks.whole("n_starts", n_starts, 0 if starts else 1, "searches from drawn points")
-    model = make_model(task, trials, free, fixed=fixed, observer=observer)
-    most = 200 * (1 + len(model.names)) if max_evaluations is None else max_evaluations
-    checks.whole("max_evaluations", most, 1, "the most points a search may try")
-    given = [np.asarray(model.point(values)) for values in starts]
-    size = max(n_starts + len(given), 2 * len(model.names) + 1)
-
-    evaluate = evaluator(model, size, True, priors)
-    searched_by = evaluate if method == "gradient" else evaluator(model, size, False, priors)
-    done = 0
-
-    def tick() -> None:
-        if progress is not None:
-            progress("searching", done, n_starts + len(given))
-
-    def worker(start: np.ndarray) -> Callable[[Ask], Found]:
-        def work(ask: Ask) -> Found:
-            nonlocal done
-            found = search(ask, start, model.bounds, method, n_samples(model.trials), most)
-            done += 1
-            return found
-
-        return work
-
-    starting = begin(model, key, n_starts, given, searched_by)
-    tick()
-    found, interrupted = run_together([worker(start) for start in starting], searched_by, tick)
-    best = max(found, key=lambda one: one.value)
-    point, value = best.point, best.value
-    information = np.full((len(point), len(point)), np.nan)
-    converged = False
-    if not interrupted:
-        try:
-            point, value, information, converged = polished(model, evaluate, point, value)
-            tick()
-        except KeyboardInterrupt:
-            interrupted = True
-    prior = float(model.log_prior(point)) if priors else 0.0
-    return Fit(
-        model=model,
-        method=method,
-        priors=priors,
-        point=point,
-        log_likelihood=value - prior,
-        information=information,
-        starts=tuple(found),
-        converged=converged,
-        interrupted=interrupted,
-        size=size,
-    )
+    return track_beliefs(objective.at(point), objective.trials, smooth=smooth)

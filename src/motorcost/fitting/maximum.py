@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from motorcost.errors import ConvergenceError
-from motorcost.fitting.objective import Model, evaluate
+from motorcost.fitting.objective import Objective, evaluate
 from motorcost.fitting.search import Evaluate
 from motorcost.inference.likelihood import log_likelihood
 from motorcost.model.trials import Trials
-from motorcost.numerics.linalg import lanes_at_once
+from motorcost.numerics.linalg import batch_size
 from motorcost.tasks.supports import Support
 
 # Points drawn for each start that is kept: the best of them are where searches begin.
@@ -24,7 +24,7 @@ Progress = Callable[[str, int, int | None], None]
 
 
 def evaluator(
-    model: Model, size: int, gradient: bool, priors: bool, weights: np.ndarray | None = None
+    objective: Objective, size: int, gradient: bool, priors: bool, weights: np.ndarray | None = None
 ) -> Evaluate:
     """The model at any number of points, so many at a time that only one size is compiled, and on
     all cores.
@@ -36,17 +36,17 @@ def evaluator(
     cores = cores_to_use()
     # Problems that are solved side by side wait for the slowest, so with many problems at each
     # point there is nothing to win by taking several points.
-    few = max(1, lanes_at_once(model.states) // model.problems)
+    few = max(1, batch_size(objective.states) // objective.problems)
     size = min(-(-size // cores), few)
 
     def part(points: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = evaluate(model, jnp.asarray(points), jnp.asarray(counts), gradient, priors)
+        found = evaluate(objective, jnp.asarray(points), jnp.asarray(counts), gradient, priors)
         return np.asarray(found[0]), np.asarray(found[1])
 
     def together(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         values, gradients = np.full(len(points), np.nan), np.full(points.shape, np.nan)
         asked = np.flatnonzero(~np.isnan(points).any(axis=1))
-        counts = np.ones((len(points), len(model.trials))) if weights is None else weights
+        counts = np.ones((len(points), len(objective.trials))) if weights is None else weights
         rows = [asked[i : i + size] for i in range(0, len(asked), size)]
 
         def filled(which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -91,32 +91,32 @@ def n_samples(trials: Trials) -> float:
 
 
 def begin(
-    model: Model,
+    objective: Objective,
     key: Any,
     n_starts: int,
     given: list[np.ndarray],
     evaluate: Evaluate,
 ) -> list[np.ndarray]:
     """The given points, and the best of those drawn."""
-    drawn = np.zeros((0, len(model.names)))
+    drawn = np.zeros((0, len(objective.names)))
     if n_starts:
-        keys = jax.random.split(key, len(model.names))
+        keys = jax.random.split(key, len(objective.names))
         shape = (n_starts * DRAWN_PER_START,)
-        columns = zip(model.coordinates, keys, strict=True)
+        columns = zip(objective.coordinates, keys, strict=True)
         drawn = np.stack([np.asarray(c.support.draw(k, shape)) for c, k in columns], axis=1)
-    points = np.concatenate([np.reshape(given, (-1, len(model.names))), drawn])
+    points = np.concatenate([np.reshape(given, (-1, len(objective.names))), drawn])
     values, gradients = evaluate(points)
     possible = np.isfinite(values) & np.isfinite(gradients).all(axis=1)
     if not possible.any():
-        _explain(model, points)
+        _explain(objective, points)
     order = len(given) + np.argsort(-np.where(possible, values, -np.inf)[len(given) :])
     kept = [i for i in [*range(len(given)), *order[:n_starts].tolist()] if possible[i]]
     return [points[i] for i in kept]
 
 
-def _explain(model: Model, points: np.ndarray) -> None:
+def _explain(objective: Objective, points: np.ndarray) -> None:
     """Raise what is wrong where nothing is possible: most often a sample that contradicts."""
-    log_likelihood(model.at(points[0]), model.trials)
+    log_likelihood(objective.at(points[0]), objective.trials)
     raise ConvergenceError(
         f"none of {len(points)} points drawn from the supports has a finite likelihood: "
         "narrow the supports, or check units, targets and recording noise"
@@ -124,13 +124,13 @@ def _explain(model: Model, points: np.ndarray) -> None:
 
 
 def polished(
-    model: Model, evaluate: Evaluate, point: np.ndarray, value: float
+    objective: Objective, evaluate: Evaluate, point: np.ndarray, value: float
 ) -> tuple[np.ndarray, float, np.ndarray, bool]:
     """Newton's last steps, the observed information there, and whether this is a maximum: within
     a thousandth of a unit of log likelihood, by the information, inside the bounds."""
-    bounds = model.bounds
+    bounds = objective.bounds
     for _ in range(6):
-        gradient, information = observed_information(model, evaluate, point)
+        gradient, information = observed_information(objective, evaluate, point)
         if not (np.isfinite(gradient).all() and np.isfinite(information).all()):
             return point, value, np.full_like(information, np.nan), False
         at_low, at_high = point <= bounds[:, 0], point >= bounds[:, 1]
@@ -154,10 +154,10 @@ def polished(
 
 
 def observed_information(
-    model: Model, evaluate: Evaluate, point: np.ndarray
+    objective: Objective, evaluate: Evaluate, point: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The gradient at a point, and minus the second derivatives, by differences of gradients."""
-    tried, apart = neighbours(model.supports, point[None])
+    tried, apart = neighbours(objective.supports, point[None])
     _, gradients = evaluate(tried[0])
     return gradients[0], information_of(gradients[None], apart)[0]
 

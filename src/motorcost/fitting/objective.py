@@ -17,10 +17,10 @@ from jaxtyping import Array, Float, Int
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.inference.fully_observed import telling_channels
+from motorcost.inference.fully_observed import innovation_rank
 from motorcost.inference.grouping import groups
 from motorcost.inference.likelihood import log_likelihoods_at
-from motorcost.model.observer import Observer, Recording
+from motorcost.model.observer import Observer, ObserverSpec
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
 from motorcost.numerics.compiling import lean_jit
@@ -45,8 +45,8 @@ class Coordinate(eqx.Module):
         return self.parameter if self.support.per is None else f"{self.parameter}[{self.level}]"
 
 
-class Model(eqx.Module):
-    """The log likelihood of trials as a function of a point. Made by `make_model`."""
+class Objective(eqx.Module):
+    """The log likelihood of trials as a function of a point. Made by `make_objective`."""
 
     trials: Trials
     task: Task = eqx.field(static=True)
@@ -91,7 +91,7 @@ class Model(eqx.Module):
     def values(self, point: Any) -> dict[str, Any]:
         """Natural values by coordinate's name, within the supports whatever the rounding."""
         each = [(c.name, c.support, x) for c, x in zip(self.coordinates, point, strict=True)]
-        return {name: jnp.clip(s.from_line(x), s.low, s.high) for name, s, x in each}
+        return {name: jnp.clip(s.from_search_scale(x), s.low, s.high) for name, s, x in each}
 
     def point(self, values: Mapping[str, Any]) -> Array:
         """The point of natural values by name; a parameter's name alone stands for all levels."""
@@ -99,12 +99,14 @@ class Model(eqx.Module):
         for coordinate, value in zip(self.coordinates, each, strict=True):
             if value is None:
                 raise InputError(f"a value for {coordinate.name} is missing")
-            if checks.known(value) and value not in coordinate.support:
+            if checks.is_concrete(value) and value not in coordinate.support:
                 raise InputError(
                     f"{coordinate.name} must lie in {coordinate.support}, got {value:g}"
                 )
         supports = [c.support for c in self.coordinates]
-        return jnp.array([s.to_line(value) for s, value in zip(supports, each, strict=True)])
+        return jnp.array(
+            [s.to_search_scale(value) for s, value in zip(supports, each, strict=True)]
+        )
 
     def at(self, point: Any) -> Callable[..., tuple[Problem, Observer]]:
         """The problem and observer at a point, as a function of steps and conditions."""
@@ -116,7 +118,7 @@ class Model(eqx.Module):
             for name in dict.fromkeys(c.parameter for c in coordinates):
                 own = [i for i, c in enumerate(coordinates) if c.parameter == name]
                 support = coordinates[own[0]].support
-                value = support.from_line(point[np.array(own)])
+                value = support.from_search_scale(point[np.array(own)])
                 level = 0 if support.per is None else levels[support.per]
                 found[name] = value[jnp.asarray(level).astype(int)]
             seen = {name: found.pop(name) for name in list(found) if of_recording(name)}
@@ -139,7 +141,7 @@ class Model(eqx.Module):
 
 @lean_jit
 def evaluate(
-    model: Model,
+    objective: Objective,
     points: Float[Array, "S p"],
     weights: Float[Array, "S N"],
     gradient: bool,
@@ -153,43 +155,43 @@ def evaluate(
     samples of its own.
     """
 
-    def objective(points: Float[Array, "S p"]) -> Float[Array, " S"]:
+    def values_at(points: Float[Array, "S p"]) -> Float[Array, " S"]:
         values = log_likelihoods_at(
-            model.at,
+            objective.at,
             points,
-            model.trials,
+            objective.trials,
             observed=observed,
             weights=weights,
-            telling=model.telling,
+            telling=objective.telling,
         )
-        return values + jax.vmap(model.log_prior)(points) if priors else values
+        return values + jax.vmap(objective.log_prior)(points) if priors else values
 
     if not gradient:
-        return objective(points), jnp.zeros_like(points)
-    values, pull_back = jax.vjp(objective, points)
+        return values_at(points), jnp.zeros_like(points)
+    values, pull_back = jax.vjp(values_at, points)
     return values, pull_back(jnp.ones_like(values))[0]  # no point has to do with another's value
 
 
 @lean_jit
-def scores(model: Model, point: Point) -> tuple[Float[Array, " N"], Float[Array, "N p"]]:
+def scores(objective: Objective, point: Point) -> tuple[Float[Array, " N"], Float[Array, "N p"]]:
     """Each trial's log likelihood, and its derivative by each coordinate."""
 
     def twice(point: Point) -> tuple[Array, Array]:
-        each = model.log_likelihoods(point)
+        each = objective.log_likelihoods(point)
         return each, each
 
     derivative, each = jax.jacfwd(twice, has_aux=True)(point)
     return each, derivative
 
 
-def make_model(
+def make_objective(
     task: Task,
     trials: Trials,
     free: Free,
     *,
     fixed: Mapping[str, Any] | None = None,
     observer: Callable[[Problem], Observer] | None = None,
-) -> Model:
+) -> Objective:
     """Check what a user hands in, and put it together. See `fit` for the arguments."""
     checks.require_float64()
     if not callable(task) or isinstance(task, Problem):
@@ -201,10 +203,10 @@ def make_model(
     if len(trials) == 0:
         raise InputError("there are no trials")
     if observer is None:
-        observer = Recording(trials.channel_names)
+        observer = ObserverSpec(trials.channel_names)
     if not callable(observer) or isinstance(observer, Observer):
         raise InputError(
-            "observer must be a function of the problem, as mc.Recording(['position'], noise=1e-3)"
+            "observer must be a function of the problem, as mc.ObserverSpec(['position'], 1e-3)"
         )
     takes = takes_arguments(task)
     fixed = dict(fixed or {})
@@ -235,7 +237,7 @@ def make_model(
         for name, support in supports.items()
         for level in ((None,) if support.per is None else dict(labels)[support.per])
     ]
-    model = Model(
+    objective = Objective(
         trials=_for_task(task, trials, labels),
         task=task,
         observer=observer,
@@ -243,24 +245,26 @@ def make_model(
         fixed=tuple(fixed.items()),
         labels=labels,
     )
-    dt, telling = _probe(model)
+    dt, telling = _probe(objective)
     if not np.isclose(dt, step, rtol=1e-6):  # a task with a step of its own
         _wrong_step(step, float(dt))
-    return dataclasses.replace(model, telling=int(telling))
+    return dataclasses.replace(objective, telling=int(telling))
 
 
 @eqx.filter_jit
-def _probe(model: Model) -> tuple[Float[Array, ""], Int[Array, ""]]:
+def _probe(objective: Objective) -> tuple[Float[Array, ""], Int[Array, ""]]:
     """The task's step, and how many channels of a sample tell something new: at a few points well
     within the supports, because at their ends noises may vanish."""
-    supports = [c.support for c in model.coordinates]
+    supports = [c.support for c in objective.coordinates]
     points = jnp.array([[s.middle + part * s.width for s in supports] for part in (-0.1, 0.0, 0.1)])
 
     def at(point: Point) -> tuple[Array, Array]:
         # Of all lengths and conditions: noises may differ between them.
-        problems = [group.problem for group, _ in groups(model.at(point), model.trials, None, None)]
+        problems = [
+            group.problem for group, _ in groups(objective.at(point), objective.trials, None, None)
+        ]
         return problems[0].dt[0], jnp.stack(
-            [jax.vmap(telling_channels)(each).max() for each in problems]
+            [jax.vmap(innovation_rank)(each).max() for each in problems]
         ).max()
 
     dt, telling = jax.vmap(at)(points)
@@ -293,7 +297,7 @@ def supports_of(
     if not free:
         raise InputError("nothing is free: name at least one parameter to infer")
     takes = takes_arguments(task)
-    noises = observer.parameters if isinstance(observer, Recording) else ()
+    noises = observer.parameters if isinstance(observer, ObserverSpec) else ()
     given: Mapping[str, Support | None]
     given = free if isinstance(free, Mapping) else dict.fromkeys(free)
     supports: dict[str, Support] = {}
@@ -373,8 +377,8 @@ def of_recording(name: str) -> bool:
     return name.startswith("recording_noise")
 
 
-def its_recording(observer: Any) -> Recording:
+def its_recording(observer: Any) -> ObserverSpec:
     """The observer, if its noise can be a parameter."""
-    if not isinstance(observer, Recording):
-        raise InputError("recording noise can be inferred of a mc.Recording only")
+    if not isinstance(observer, ObserverSpec):
+        raise InputError("recording noise can be inferred of a mc.ObserverSpec only")
     return observer

@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from motorcost.fitting.objective import Model
+from motorcost.fitting.objective import Objective
 from motorcost.fitting.search import Ask, Evaluate, StoppedError, run_together, search
 
 # The root of twice the drop may miss the quantile (1.96) by this much: half a per cent.
@@ -35,7 +35,7 @@ class _Side:
 
 
 def profiles(
-    model: Model,
+    objective: Objective,
     evaluate: Evaluate,
     point: np.ndarray,
     value: float,
@@ -55,7 +55,7 @@ def profiles(
     sides = [(k, sign) for k in chosen for sign in (-1, 1)]
 
     def worker(k: int, sign: int) -> Callable[[Ask], _Side]:
-        return lambda ask: _side(model, ask, point, value, sd, k, sign, scale, level)
+        return lambda ask: _side(objective, ask, point, value, sd, k, sign, scale, level)
 
     found, stopped = run_together([worker(*side) for side in sides], evaluate, tick)
     both = dict(zip(sides, found, strict=True))
@@ -67,7 +67,7 @@ def profiles(
         order = np.argsort(at)
         result.append(
             Profile(
-                model.names[k],
+                objective.names[k],
                 level,
                 at[order],
                 values[order],
@@ -79,7 +79,7 @@ def profiles(
 
 
 def _side(
-    model: Model,
+    objective: Objective,
     ask: Ask,
     point: np.ndarray,
     value: float,
@@ -92,7 +92,7 @@ def _side(
     """Walk from the maximum outwards until the signed root of twice the drop reaches the normal
     quantile: it grows almost linearly, so that secant steps arrive quickly."""
     z = NormalDist().inv_cdf(0.5 + level / 2)
-    edge = float(model.bounds[k, 0 if sign < 0 else 1])
+    edge = float(objective.bounds[k, 0 if sign < 0 else 1])
     others = np.delete(np.arange(len(point)), k)
     side = _Side([], [], np.nan)
     so_far = point
@@ -109,7 +109,7 @@ def _side(
             return its_value, gradient[others]
 
         if len(others):
-            best = search(held, start[others], model.bounds[others], "gradient", scale, 60)
+            best = search(held, start[others], objective.bounds[others], "gradient", scale, 60)
             if best.message == "interrupted":
                 raise StoppedError
             start[others], best_value = best.point, best.value

@@ -33,7 +33,7 @@ from motorcost.fitting.objective import (
     takes_arguments,
 )
 from motorcost.fitting.search import to_minimise
-from motorcost.inference.fully_observed import telling_channels
+from motorcost.inference.fully_observed import innovation_rank
 from motorcost.inference.grouping import Group
 from motorcost.inference.likelihood import log_likelihoods_of
 from motorcost.model.observer import Observer, observe
@@ -41,7 +41,7 @@ from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import Policy, solve, solve_each
 from motorcost.numerics.compiling import lean_jit
-from motorcost.numerics.linalg import lanes_at_once
+from motorcost.numerics.linalg import batch_size
 from motorcost.tasks.declare import Task
 from motorcost.tasks.supports import Support
 
@@ -115,7 +115,7 @@ class Recovery:
     def fitted_at(self, point: Any, given: Mapping[str, Any]) -> tuple[Problem, Observer]:
         """The problem that is fitted and how it is recorded, at a point, in a cell."""
         supports = self.supports.items()
-        found = {name: s.from_line(point[k]) for k, (name, s) in enumerate(supports)}
+        found = {name: s.from_search_scale(point[k]) for k, (name, s) in enumerate(supports)}
         if self.fitted is None:
             return self.simulated({**given, **found})
         values = dict(self.fixed) | {f"true_{name}": given[name] for name in found}
@@ -174,7 +174,7 @@ class _Fitting:
         self.telling = int(telling)
         most = max(1, _MOST_SAMPLES // samples[0].size)
         searches = len(samples) * recovery.n_starts
-        self.size = min(lanes_at_once(int(states)), most, searches)
+        self.size = min(batch_size(int(states)), most, searches)
 
     def rows(self, start_keys: Any, measure_keys: Any) -> dict[str, np.ndarray]:
         """Each data set's row, by column."""
@@ -186,7 +186,7 @@ class _Fitting:
         errors = self.errors(point)
         rows: dict[str, np.ndarray] = {}
         for k, (name, support) in enumerate(recovery.supports.items()):
-            rows[f"{name}_found"] = np.asarray(support.from_line(point[:, k]))
+            rows[f"{name}_found"] = np.asarray(support.from_search_scale(point[:, k]))
             rows[f"{name}_se"] = errors[:, k]
         at_bounds = np.abs(self.bounds - point[:, :, None]).min(axis=2) < 1e-6
         rows |= {
@@ -288,7 +288,7 @@ def _on_lines(recovery: Recovery, given: Mapping[str, Array], cells: int) -> np.
         values = np.broadcast_to(np.asarray(given[name], float), cells)
         for value in values[(values < support.low) | (values > support.high)]:
             raise InputError(f"the true {name} must lie in {support}, got {value:g}")
-        columns.append(np.asarray(support.to_line(values)))
+        columns.append(np.asarray(support.to_search_scale(values)))
     return np.stack(columns, axis=1)
 
 
@@ -344,7 +344,7 @@ def _probe(recovery: Recovery, plain: Any, given: Mapping[str, Array]) -> tuple[
 
     def one(given: Mapping[str, Array]) -> tuple[Array, Array]:
         problem, _ = recovery.fitted_at(middle, {**given, **dict(plain)})
-        return telling_channels(problem), jnp.array(len(problem.state_names))
+        return innovation_rank(problem), jnp.array(len(problem.state_names))
 
     telling, states = jax.vmap(one)(given)
     return telling.max(), states.max()

@@ -59,7 +59,7 @@ def track_beliefs(
     whole: Any = None
     for group, index in groups(problem, trials, policy, observer):
         beliefs, converged, contradicts = _group_beliefs(group, smooth)
-        if checks.known(contradicts):
+        if checks.is_concrete(contradicts):
             raise_if_failed(group, index, trials, converged, contradicts)
         if whole is None:
             whole = jax.tree.map(lambda leaf: jnp.full((N, T, *leaf.shape[3:]), jnp.nan), beliefs)

@@ -52,7 +52,7 @@ class Step(eqx.Module):
     floor: Float[Array, "*steps q"]  # what rounding leaves of a variance that is zero
 
 
-class SeenSetting(eqx.Module):
+class FullyObservedSetting(eqx.Module):
     """What trials of one problem share: the way from each sample to the next, and the first sample
     x_1 with the belief then."""
 
@@ -63,7 +63,7 @@ class SeenSetting(eqx.Module):
     belief_gain_1: Float[Array, "n n"]  # of xh_1, from x_1 - mean_1
 
 
-def telling_channels(problem: Problem) -> Int[Array, ""]:
+def innovation_rank(problem: Problem) -> Int[Array, ""]:
     """In how many directions a sample can differ from its prediction, at most."""
     return _independent(_span(problem)[0]).sum(axis=1).max()
 
@@ -85,9 +85,9 @@ def _independent(span: Float[Array, "steps n any"]) -> Bool[Array, "steps n"]:
     return jax.vmap(lambda at: diagonal(semidefinite_cholesky(mmT(at, at))) > 0)(span)
 
 
-def seen_setting(
+def fully_observed_setting(
     problem: Problem, policy: Policy, known_start: bool, telling: int | None
-) -> tuple[SeenSetting, Bool[Array, ""]]:
+) -> tuple[FullyObservedSetting, Bool[Array, ""]]:
     """What trials of one problem share. `telling` is how many channels are (at most), if that is
     known; and whether there are in fact no more."""
     p = problem
@@ -134,7 +134,7 @@ def seen_setting(
         gain_1 = solve_semidefinite(cov_1, P).T
         belief_cov_1 = P - mm(gain_1, P)
     enough = (independent.sum(axis=1) <= q).all()
-    return SeenSetting(steps, p.initial_belief, cov_1, belief_cov_1, gain_1), enough
+    return FullyObservedSetting(steps, p.initial_belief, cov_1, belief_cov_1, gain_1), enough
 
 
 def _variances(problem: Problem, joint: Joint) -> Float[Array, "steps n"]:
@@ -151,8 +151,8 @@ def _variances(problem: Problem, joint: Joint) -> Float[Array, "steps n"]:
     return lax.scan(step, *lax.stop_gradient((start, joint)))[1]
 
 
-def run_seen(
-    setting: SeenSetting,
+def run_fully_observed(
+    setting: FullyObservedSetting,
     samples: Float[Array, "T n trial"],
     mean_1: Float[Array, "n trial"],
 ) -> tuple[Float[Array, " trial"], Bool[Array, " trial"]]:

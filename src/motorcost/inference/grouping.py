@@ -23,7 +23,7 @@ from motorcost.model.observer import Observer, observe
 from motorcost.model.problem import Problem
 from motorcost.model.solver import Policy, solve_each
 from motorcost.model.trials import Trials
-from motorcost.numerics.linalg import map_each
+from motorcost.numerics.linalg import map_leading_axis
 
 # A function of steps and conditions, which may bring its own observer.
 ProblemMaker = Callable[..., Problem | tuple[Problem, Observer]]
@@ -52,7 +52,9 @@ class Group(eqx.Module):
 
     def map(self, run: Callable[..., Any]) -> Any:
         """What `run(problem, policy, observer, samples, starts)` gives for each condition."""
-        return map_each(run, self.problem, self.policy, self.observer, self.samples, self.starts)
+        return map_leading_axis(
+            run, self.problem, self.policy, self.observer, self.samples, self.starts
+        )
 
 
 def as_trials(problem: ProblemOrTask, observed: Any) -> Trials:
@@ -62,8 +64,8 @@ def as_trials(problem: ProblemOrTask, observed: Any) -> Trials:
     elif not isinstance(problem, Problem):
         raise InputError("a function needs Trials, which know their lengths and conditions")
     else:
-        array = observed if checks.known(observed) else jnp.asarray(observed, float)
-        if checks.known(observed):
+        array = observed if checks.is_concrete(observed) else jnp.asarray(observed, float)
+        if checks.is_concrete(observed):
             try:
                 array = np.ma.filled(np.ma.asarray(observed, float), np.nan)
             except (TypeError, ValueError):
@@ -81,7 +83,7 @@ def as_trials(problem: ProblemOrTask, observed: Any) -> Trials:
         raise InputError(f"a Problem or a function that makes one is needed, got {problem!r}")
     if len(trials) == 0:
         raise InputError("there are no trials")
-    if checks.known(trials.observed):
+    if checks.is_concrete(trials.observed):
         array = np.asarray(trials.observed)
         if np.isinf(array).any():
             trial, step, channel = (int(i) for i in np.argwhere(np.isinf(array))[0])
@@ -275,7 +277,7 @@ def _check(problem: Problem, observer: Observer, trials: Trials, length: int) ->
     if trials.starts is not None and trials.starts.shape[1] != n:
         raise InputError(f"starts must give {n} states a trial, got {trials.starts.shape[1]}")
     step = trials.times[1] - trials.times[0]
-    both_known = checks.known(step) and checks.known(problem.dt)
+    both_known = checks.is_concrete(step) and checks.is_concrete(problem.dt)
     if both_known and not np.isclose(step, problem.dt, rtol=1e-6):
         raise InputError(
             f"the trials are on a grid of {float(step):g} s, the problem steps by "

@@ -16,7 +16,11 @@ from jaxtyping import Array, Bool, Float
 from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.inference.filter import Setting, run_filter
-from motorcost.inference.fully_observed import SeenSetting, run_seen, seen_setting
+from motorcost.inference.fully_observed import (
+    FullyObservedSetting,
+    fully_observed_setting,
+    run_fully_observed,
+)
 from motorcost.inference.grouping import (
     Group,
     ObserverOrMaker,
@@ -30,7 +34,7 @@ from motorcost.model.observer import Observer
 from motorcost.model.problem import Problem
 from motorcost.model.solver import Policy, solve_each
 from motorcost.model.trials import Trials
-from motorcost.numerics.linalg import map_each, semidefinite_cholesky
+from motorcost.numerics.linalg import map_leading_axis, semidefinite_cholesky
 
 # Trials that the filter works on at once: enough to fill the arithmetic, few enough to stay in
 # the cache. Memory does not grow with their number beyond this.
@@ -64,10 +68,10 @@ def log_likelihood(
     values = jnp.zeros(len(trials))
     for group, index in groups(problem, trials, policy, observer):
         each, converged, contradicts = _group_log_likelihood(group)
-        if checks.known(each):
+        if checks.is_concrete(each):
             raise_if_failed(group, index, trials, converged, contradicts)
         filled = index >= 0
-        if checks.known(each) and not np.isfinite(each[filled]).all():
+        if checks.is_concrete(each) and not np.isfinite(each[filled]).all():
             raise InputError(
                 "the likelihood is beyond what can be computed: samples or parameters are too "
                 "large, or the recording noise is too small beside them (below 1e-7 of a "
@@ -91,7 +95,7 @@ def log_likelihoods_at(
 
     With `observed`, each point has samples of its own. With `weights` the trials' sum is given,
     each counted by its weight: 0 leaves it out, 2 takes it twice. `telling` is what
-    `motorcost.inference.fully_observed.telling_channels` says of the problems, if that is known.
+    `motorcost.inference.fully_observed.innovation_rank` says of the problems, if that is known.
     """
 
     def groups_at(point: Any, samples: Any) -> list[tuple[Group, np.ndarray]]:
@@ -150,13 +154,13 @@ def log_likelihoods_of(
         def of_model(setting: Any, own: Any, weights: Any) -> Any:
             data = (group.samples if own is None else own, group.starts)
             if weights is None:
-                return map_each(run, setting, *data)
-            return map_each(partial(_total, run), setting, *data, weights)
+                return map_leading_axis(run, setting, *data)
+            return map_leading_axis(partial(_total, run), setting, *data, weights)
 
-        return map_each(of_model, settings, samples, weights)
+        return map_leading_axis(of_model, settings, samples, weights)
 
     def where_all_is_seen() -> Any:
-        of_problem = partial(seen_setting, known_start=known_start, telling=telling)
+        of_problem = partial(fully_observed_setting, known_start=known_start, telling=telling)
         settings, enough = _for_each(of_problem)(problems, policies)
         each, contradicts = filtered(_run_seen, settings)
         enough = enough if weights is not None else enough[..., None]
@@ -166,7 +170,7 @@ def log_likelihoods_of(
         of_problem = partial(filter_setting, known_start=known_start)
         return filtered(_run_filter, _for_each(of_problem)(problems, policies, observers))
 
-    if not observers.sees_all or group.complete is False:
+    if not observers.fully_observed or group.complete is False:
         each, contradicts = in_general()
     elif group.complete:
         each, contradicts = where_all_is_seen()
@@ -243,10 +247,12 @@ def _for_each(function: Callable[..., Any]) -> Callable[..., Any]:
     return jax.vmap(jax.vmap(function))
 
 
-def _run_seen(setting: SeenSetting, samples: Array, starts: Array | None) -> tuple[Array, Array]:
+def _run_seen(
+    setting: FullyObservedSetting, samples: Array, starts: Array | None
+) -> tuple[Array, Array]:
     mean_1 = jnp.broadcast_to(setting.mean_1, (len(samples), *setting.mean_1.shape))
     mean_1 = mean_1 if starts is None else starts
-    return _in_blocks(partial(run_seen, setting), samples, mean_1)
+    return _in_blocks(partial(run_fully_observed, setting), samples, mean_1)
 
 
 def _run_filter(setting: Setting, samples: Array, starts: Array | None) -> tuple[Array, Array]:

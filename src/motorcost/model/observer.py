@@ -25,7 +25,9 @@ class Observer(eqx.Module):
 
     S: Float[Array, "T o n"]
     U: Float[Array, "T o u"]
-    sees_all: bool = eqx.field(static=True)  # known to see every state, in order, without noise
+    fully_observed: bool = eqx.field(
+        static=True
+    )  # known to see every state, in order, without noise
     channel_names: tuple[str, ...] = eqx.field(static=True)
     channel_units: tuple[str, ...] = eqx.field(static=True)
 
@@ -40,12 +42,14 @@ class Observer(eqx.Module):
         named = None if channels is None else len(channels)
         self.S = checks.matrix("S", S, (named, n), "channels, states", T, "T")
         o = self.S.shape[1]
-        if o == 0 or (checks.known(self.S) and not jnp.any(self.S != 0)):
+        if o == 0 or (checks.is_concrete(self.S) and not jnp.any(self.S != 0)):
             raise InputError("the observer sees nothing: S has no entry that is not zero")
         U = np.zeros((o, 0)) if U is None else U
         seen, noise = checks.numbers("S", S), checks.numbers("U", U)
         given = isinstance(seen, np.ndarray) and isinstance(noise, np.ndarray)
-        self.sees_all = given and o == n and bool((seen == np.eye(n)).all() and not noise.any())
+        self.fully_observed = (
+            given and o == n and bool((seen == np.eye(n)).all() and not noise.any())
+        )
         self.U = checks.matrix("U", U, (o, None), "channels, noises", T, "T")
         names, units = checks.labels("channels", channels, o, "channel")
         self.channel_names, self.channel_units = names, units
@@ -102,7 +106,7 @@ def observe(
 
 
 @dataclass(frozen=True)
-class Recording:
+class ObserverSpec:
     """What is recorded in every trial, whatever its problem: a function from a problem to its
     observer, as `fit` needs it.
 
@@ -116,13 +120,13 @@ class Recording:
 
     def __init__(self, states: Sequence[str], noise: Any = 0.0) -> None:
         if isinstance(states, str):
-            raise InputError(f"states must be a list of names: Recording([{states!r}])")
+            raise InputError(f"states must be a list of names: ObserverSpec([{states!r}])")
         object.__setattr__(self, "states", tuple(states))
         if isinstance(noise, Mapping):
             for name in noise:
                 checks.one_of("recorded state", name, self.states)
             noise = [noise.get(name, 0.0) for name in self.states]
-        known = all(checks.known(each) for each in jax.tree.leaves(noise))
+        known = all(checks.is_concrete(each) for each in jax.tree.leaves(noise))
         if known:
             checks.nonnegative(noise=noise)
             noise = checks.numbers("noise", noise).tolist()
@@ -133,13 +137,13 @@ class Recording:
         """What can be inferred of it, by name."""
         return ("recording_noise", *(f"recording_noise_{name}" for name in self.states))
 
-    def with_noises(self, values: Mapping[str, Any]) -> Recording:
+    def with_noises(self, values: Mapping[str, Any]) -> ObserverSpec:
         """The same with other noises, by the names of `parameters`."""
         if "recording_noise" in values:
-            return Recording(self.states, values["recording_noise"])
+            return ObserverSpec(self.states, values["recording_noise"])
         now = self.noise if isinstance(self.noise, tuple) else (self.noise,) * len(self.states)
         names = zip(self.parameters[1:], now, strict=True)
-        return Recording(self.states, [values.get(name, noise) for name, noise in names])
+        return ObserverSpec(self.states, [values.get(name, noise) for name, noise in names])
 
     def __call__(self, problem: Problem) -> Observer:
         """The observer of this problem."""

@@ -113,7 +113,7 @@ class Problem(eqx.Module):
         self.H = each_step("H", H, (_count(senses), n), "senses, states")
         k = _size("H", self.H, -2, "senses")
         self.W = each_step("W", W, (k, None), "senses, noises")
-        if checks.known(self.W) and not np.any(self.W):
+        if checks.is_concrete(self.W) and not np.any(self.W):
             self.W = self.W[:, :, :0]  # known to be none, which the solver needs to know
         self.D = checks.terms("D", D, (k, n), "senses, states", T - 1, "T-1")
         self.E = each_step("E", E, (n, None), "states, noises")

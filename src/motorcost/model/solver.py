@@ -26,14 +26,14 @@ from jaxtyping import Array, Bool, Float, Int
 from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.model.problem import Problem
-from motorcost.numerics.fixed_point import Acceleration, settle_linear
+from motorcost.numerics.fixed_point import Acceleration, solve_linear
 from motorcost.numerics.linalg import (
     RANK_TOLERANCE,
+    batch_size,
     congruence,
     diagonal,
     is_definite,
-    lanes_at_once,
-    map_each,
+    map_leading_axis,
     mm,
     mmT,
     semidefinite_cholesky,
@@ -55,16 +55,16 @@ class Policy(eqx.Module):
     - `expected_cost`: what the agent expects to pay, exactly, if its beliefs are right; see
       `motorcost.expected_cost` for what it pays in another world.
     - `converged`: whether the gains settled; `sweeps`: after how many sweeps.
-    - `sweep_costs`: the expected cost of the gains tried in each sweep, NaN after the last one.
+    - `iteration_costs`: the expected cost of the gains tried in each sweep, NaN after the last one.
     """
 
     L: Gains
     K: FilterGains
     believed: Problem
     expected_cost: Float[Array, "*lanes"]
-    sweeps: Int[Array, "*lanes"]
+    iterations: Int[Array, "*lanes"]
     converged: Bool[Array, "*lanes"]
-    sweep_costs: Float[Array, "max_sweeps *lanes"]
+    iteration_costs: Float[Array, "max_iterations *lanes"]
 
     def require_fit(self, problem: Problem) -> None:
         """Raise unless the gains have the sizes of this problem."""
@@ -77,18 +77,18 @@ class Policy(eqx.Module):
             )
 
     def __repr__(self) -> str:
-        if not checks.known(self.converged) or self.converged.ndim:
+        if not checks.is_concrete(self.converged) or self.converged.ndim:
             return f"Policy(L={self.L.shape}, K={self.K.shape})"
         state = "settled" if self.converged else "did not settle"
         return (
             f"Policy: expected cost {float(self.expected_cost):.10g}, gains {state} "
-            f"in {int(self.sweeps)} sweeps"
+            f"in {int(self.iterations)} sweeps"
         )
 
 
 # When the gains count as settled, and how many sweeps they are given.
 TOLERANCE = 1e-10
-MAX_SWEEPS = 500
+MAX_ITERATIONS = 500
 # Costs that differ by less than this are the same.
 _COST_ROUNDING = 1e-12
 
@@ -97,13 +97,13 @@ def solve(
     problem: Problem,
     *,
     tolerance: float = TOLERANCE,
-    max_sweeps: int = MAX_SWEEPS,
+    max_iterations: int = MAX_ITERATIONS,
     throw: bool = True,
 ) -> Policy:
     """The best linear policy for what the agent believes.
 
     Sweeps until the gains stop changing: until what one more sweep would do to any control is less
-    than `tolerance` of that control's size. If that does not happen within `max_sweeps`, raises
+    than `tolerance` of that control's size. If that does not happen within `max_iterations`, raises
     `ConvergenceError`; with `throw=False`, and always inside `jit`, `vmap` and `grad`, returns
     a policy with `converged` false (and gains that are finite all the same). There, `converged`
     is false too for costs and covariances that are not positive (semi)definite.
@@ -114,11 +114,11 @@ def solve(
     if not isinstance(problem, Problem):
         raise InputError(f"solve needs a Problem, got {problem!r}: call the task to make one")
     checks.positive(tolerance=tolerance)
-    checks.whole("max_sweeps", max_sweeps, 1, "the most sweeps to try")
-    policy = _solve(problem.as_believed, tolerance, max_sweeps)
-    concrete = all(checks.known(leaf) for leaf in (policy.converged, policy.expected_cost))
+    checks.whole("max_iterations", max_iterations, 1, "the most sweeps to try")
+    policy = _solve(problem.as_believed, tolerance, max_iterations)
+    concrete = all(checks.is_concrete(leaf) for leaf in (policy.converged, policy.expected_cost))
     if throw and concrete and not policy.converged:
-        raise ConvergenceError(_why(policy, max_sweeps))
+        raise ConvergenceError(_why(policy, max_iterations))
     return policy
 
 
@@ -128,13 +128,13 @@ def solve_each(problems: Problem) -> Policy:
 
     def side_by_side(problems: Problem) -> Policy:
         lanes_last = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), problems)
-        policies = _solve(lanes_last.as_believed, TOLERANCE, MAX_SWEEPS)
+        policies = _solve(lanes_last.as_believed, TOLERANCE, MAX_ITERATIONS)
         return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), policies)
 
     count, _, n, _ = problems.B.shape
     if count == 1:
-        return map_each(partial(solve, throw=False), problems)
-    blocks = -(-count // lanes_at_once(n))
+        return map_leading_axis(partial(solve, throw=False), problems)
+    blocks = -(-count // batch_size(n))
     if blocks == 1:
         return side_by_side(problems)
     size = -(-count // blocks)
@@ -148,25 +148,25 @@ def solve_each(problems: Problem) -> Policy:
     return jax.tree.map(lambda leaf: leaf.reshape(blocks * size, *leaf.shape[2:])[:count], policies)
 
 
-def _why(policy: Policy, max_sweeps: int) -> str:
-    cost, sweeps = float(policy.expected_cost), int(policy.sweeps)
-    if sweeps < max_sweeps:
+def _why(policy: Policy, max_iterations: int) -> str:
+    cost, sweeps = float(policy.expected_cost), int(policy.iterations)
+    if sweeps < max_iterations:
         return (
             f"the expected cost grew beyond all numbers in sweep {sweeps}: numbers are too large, "
             "the world is too unstable, or its noise that grows with control and state (C, D) is "
             "too strong for any linear policy"
         )
     return (
-        f"the gains did not settle within {max_sweeps} sweeps (expected cost {cost:.6g} after "
-        "the last): raise max_sweeps, or the tolerance if rounding is in the way, as it is where "
-        "senses are almost without noise"
+        f"the gains did not settle within {max_iterations} iterations (expected cost {cost:.6g} "
+        "after the last): raise max_iterations, or the tolerance if rounding limits it, as it "
+        "does where senses are almost without noise"
     )
 
 
-@partial(jax.jit, static_argnames="max_sweeps")
-def _solve(problem: Problem, tolerance: float | Float[Array, ""], max_sweeps: int) -> Policy:
+@partial(jax.jit, static_argnames="max_iterations")
+def _solve(problem: Problem, tolerance: float | Float[Array, ""], max_iterations: int) -> Policy:
     quiet, within = lax.stop_gradient((problem, tolerance))
-    last = lax.stop_gradient(_sweep_until_settled(quiet, within, max_sweeps))
+    last = lax.stop_gradient(_sweep_until_settled(quiet, within, max_iterations))
     settled = last.settled & _makes_sense(quiet)
     # Where the sweeps failed, what follows runs on a world of zeros: its results are not used,
     # and its derivatives are zero instead of NaN.
@@ -178,9 +178,9 @@ def _solve(problem: Problem, tolerance: float | Float[Array, ""], max_sweeps: in
         K=K,
         believed=problem,
         expected_cost=jnp.where(settled, cost, last.cost),
-        sweeps=last.sweeps,
+        iterations=last.iterations,
         converged=settled,
-        sweep_costs=last.costs,
+        iteration_costs=last.costs,
     )
 
 
@@ -301,13 +301,13 @@ class _Progress(NamedTuple):
     cost: Float[Array, "*lanes"]
     estimates: Float[Array, "steps n n *lanes"]
     acceleration: Acceleration
-    sweeps: Int[Array, "*lanes"]
+    iterations: Int[Array, "*lanes"]
     settled: Bool[Array, "*lanes"]
     finite: Bool[Array, "*lanes"]
-    costs: Float[Array, "max_sweeps *lanes"]
+    costs: Float[Array, "max_iterations *lanes"]
 
 
-def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _Progress:
+def _sweep_until_settled(problem: Problem, tolerance: Any, max_iterations: int) -> _Progress:
     """The last sweep's gains, or the last finite ones if they grow beyond all bounds.
 
     The first sweep knows no signal-dependent noise and no filter: it finds the plain
@@ -318,7 +318,7 @@ def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _
     lanes = p.dt.shape
 
     def active(so_far: _Progress) -> Bool[Array, "*lanes"]:
-        return (so_far.sweeps < max_sweeps) & ~so_far.settled & so_far.finite
+        return (so_far.iterations < max_iterations) & ~so_far.settled & so_far.finite
 
     # Plain sweeps make the cost less each time, unless the estimate has noise of its own. Combined
     # ones need not, and could end on a saddle: where the cost grows, go back and take a plain one.
@@ -330,14 +330,14 @@ def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _
         return (cost > before * (1 + _COST_ROUNDING)) & descends
 
     def sweep(so_far: _Progress) -> _Progress:
-        first = so_far.sweeps == 0
+        first = so_far.iterations == 0
         quiet = eqx.tree_at(
             lambda p: (p.C, p.D), p, [jnp.where(first, 0.0, noise) for noise in (p.C, p.D)]
         )
         L = backward_pass(quiet, so_far.K)
         change = _change(L - so_far.L, L, so_far.estimates)
         settled = first if _separates(p) else ~first & (change <= tolerance)
-        tried, acceleration = so_far.acceleration.next(so_far.L, L, so_far.sweeps.max())
+        tried, acceleration = so_far.acceleration.next(so_far.L, L, so_far.iterations.max())
         # The first sweep was of another problem: nothing is to be learnt from it.
         acceleration = acceleration.forgotten(first)
         tried = jnp.where(settled, L, tried)
@@ -355,14 +355,14 @@ def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _
         def where(new: Any, old: Any) -> Any:
             return jax.tree.map(lambda a, b: jnp.where(kept, a, b), new, old)
 
-        here = jnp.arange(max_sweeps).reshape(-1, *[1] * len(lanes)) == so_far.sweeps
+        here = jnp.arange(max_iterations).reshape(-1, *[1] * len(lanes)) == so_far.iterations
         return _Progress(
             L=where(tried, so_far.L),
             K=where(forward.K, so_far.K),
             cost=where(forward.cost, so_far.cost),
             estimates=where(forward.estimates, so_far.estimates),
             acceleration=where(acceleration, so_far.acceleration.forgotten(refused)),
-            sweeps=so_far.sweeps + now,
+            iterations=so_far.iterations + now,
             settled=so_far.settled | (kept & settled),
             finite=so_far.finite & (finite | refused | ~now),
             costs=jnp.where(here & now & finite, forward.cost, so_far.costs),
@@ -377,10 +377,10 @@ def _sweep_until_settled(problem: Problem, tolerance: Any, max_sweeps: int) -> _
         cost=jnp.full(lanes, jnp.inf),
         estimates=jnp.zeros((steps, n, n, *lanes)),
         acceleration=Acceleration.empty(L),
-        sweeps=jnp.zeros(lanes, int),
+        iterations=jnp.zeros(lanes, int),
         settled=jnp.zeros(lanes, bool),
         finite=jnp.ones(lanes, bool),
-        costs=jnp.full((max_sweeps, *lanes), jnp.nan),
+        costs=jnp.full((max_iterations, *lanes), jnp.nan),
     )
     return lax.while_loop(lambda so_far: active(so_far).any(), sweep, start)
 
@@ -449,8 +449,8 @@ def _implicit_derivative(primals: Any, tangents: Any) -> Any:
         L_dot = lax.custom_linear_solve(
             lambda v: v - backward(still, forward(still, v)),
             L_dot,
-            settle_linear,
-            transpose_solve=settle_linear,
+            solve_linear,
+            transpose_solve=solve_linear,
         )
     L_dot = jnp.where(converged, L_dot, 0.0)
     return (L, K), (L_dot, jnp.where(converged, forward(some_dot, L_dot), 0.0))

@@ -79,7 +79,7 @@ class Trials(eqx.Module):
         checks.require_float64()
         N, T, o = observed.shape
         self.observed, self.times, self.starts = jnp.asarray(observed, float), times, starts
-        if starts is not None and checks.known(starts) and not np.isfinite(starts).all():
+        if starts is not None and checks.is_concrete(starts) and not np.isfinite(starts).all():
             raise InputError("starts must be finite")
         self.states, self.beliefs, self.controls, self.senses = states, beliefs, controls, senses
         self.channel_names, self.channel_units = checks.labels("channels", channels, o, "channel")
@@ -92,7 +92,7 @@ class Trials(eqx.Module):
             (name, _condition(name, values, N)) for name, values in (conditions or {}).items()
         )
         self.complete = None
-        if checks.known(observed):
+        if checks.is_concrete(observed):
             within = np.arange(T) < self.lengths[:, None]
             self.complete = not bool(np.isnan(np.asarray(observed)[within]).any())
 

@@ -3,7 +3,7 @@
 The last few steps tell how the gap g(x) - x answers to moves of x. Of all combinations of them,
 the one after which the gap would be least is where to go on. Where a step made things worse, what
 was learnt is forgotten and the plain step to g(x) taken. For a linear g it is GMRES with a short
-memory; but some linear equations need a long one, and get it (`settle_linear`).
+memory; but some linear equations need a long one, and get it (`solve_linear`).
 
 Every lane (the axes after the third) has a fixed point of its own.
 """
@@ -80,7 +80,7 @@ def _dot(a: Float[Array, "*any i j k *lanes"], b: Unknown) -> Float[Array, "*any
     return (a * b).sum(axis=(axis, axis + 1, axis + 2))
 
 
-def settle_linear(matvec: Callable[[Unknown], Unknown], b: Unknown) -> Unknown:
+def solve_linear(matvec: Callable[[Unknown], Unknown], b: Unknown) -> Unknown:
     """x with matvec(x) = b, for a matvec near one, as the sweeps' linearisation is; NaN where it
     is not found.
 

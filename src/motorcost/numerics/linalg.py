@@ -48,14 +48,14 @@ def loop(n: int, body: Callable[[Any, Any], Any], carry: Any) -> Any:
     return carry
 
 
-def lanes_at_once(n: int) -> int:
+def batch_size(n: int) -> int:
     """How many matrices of size n to work on side by side."""
     if jax.default_backend() != "cpu":
         return 1 << 16
     return int(np.clip((_FEW_PRODUCTS - 1) // n**3, 4, 64)) // 4 * 4
 
 
-def map_each(run: Callable[..., Any], *stacked: Any) -> Any:
+def map_leading_axis(run: Callable[..., Any], *stacked: Any) -> Any:
     """What `run` gives for each entry along the first axis: on a CPU one after the other, each
     with its own lanes, on an accelerator all at once."""
     if jax.tree.leaves(stacked)[0].shape[0] == 1:

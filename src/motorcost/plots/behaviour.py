@@ -138,7 +138,7 @@ def plot_beliefs(
 
 def plot_costs(policy: Policy) -> Figure:
     """How the expected cost settled: its distance from the final one after each sweep."""
-    costs = np.asarray(policy.sweep_costs)[: int(policy.sweeps)]
+    costs = np.asarray(policy.iteration_costs)[: int(policy.iterations)]
     final = float(policy.expected_cost)
     apart = (costs - final) / abs(final) if final else costs
     sweep = np.arange(1, len(costs) + 1)

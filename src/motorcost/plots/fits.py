@@ -75,21 +75,29 @@ def plot_profiles(
     rows = -(-len(profiles) // columns)
     figure = Figure(figsize=(max(4.6, 3.2 * columns), 2.6 * rows + 0.4), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
-    coordinates = {c.name: c for c in fit.model.coordinates}
+    coordinates = {c.name: c for c in fit.objective.coordinates}
     drop = NormalDist().inv_cdf(0.5 + profiles[0].level / 2) ** 2 / 2
     for ax, profile in zip(axes.flat, profiles, strict=False):
         support = coordinates[profile.name].support
-        x = np.asarray(support.from_line(profile.points))
+        x = np.asarray(support.from_search_scale(profile.points))
         top = profile.log_likelihoods.max()
         ends = [end if np.isfinite(end) else edge for end, edge in _edges(profile)]
-        ax.axvspan(*np.asarray(support.from_line(np.array(ends))), color=BLUE, alpha=0.12, lw=0)
+        ax.axvspan(
+            *np.asarray(support.from_search_scale(np.array(ends))), color=BLUE, alpha=0.12, lw=0
+        )
         if slices is not None:
             grid, values = slices[profile.name]
             ax.plot(
-                np.asarray(support.from_line(grid)), values - top, color=GREY, lw=1.2, label="slice"
+                np.asarray(support.from_search_scale(grid)),
+                values - top,
+                color=GREY,
+                lw=1.2,
+                label="slice",
             )
         grid, curve = _curve(profile, float(fit.point[fit.names.index(profile.name)]))
-        ax.plot(np.asarray(support.from_line(grid)), curve, color=BLUE, lw=1.8, label="profile")
+        ax.plot(
+            np.asarray(support.from_search_scale(grid)), curve, color=BLUE, lw=1.8, label="profile"
+        )
         ax.plot(x, profile.log_likelihoods - top, "o", color=BLUE, ms=3)
         ax.axvline(fit.estimates[profile.name], color=BLUE, lw=0.8)
         if truth is not None and profile.name in truth:
@@ -116,7 +124,7 @@ def plot_estimates(
     names = list(fit.names)
     figure = Figure(figsize=(6.4, 0.62 * len(names) + 0.9), layout="constrained")
     axes = figure.subplots(len(names), 1, squeeze=False)[:, 0]
-    for ax, coordinate in zip(axes, fit.model.coordinates, strict=True):
+    for ax, coordinate in zip(axes, fit.objective.coordinates, strict=True):
         low, high = intervals[coordinate.name]
         support = coordinate.support
         if support.logarithmic:

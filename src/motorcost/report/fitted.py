@@ -85,13 +85,15 @@ def fit_sections(analysis: Analysis, truth: Mapping[str, float] | None = None) -
 
 def _estimates(analysis: Analysis, truth: Mapping[str, float] | None) -> Section:
     fit = analysis.fit
-    declared = tasks.parameters(fit.model.task) if hasattr(fit.model.task, "parameters") else {}
+    declared = (
+        tasks.parameters(fit.objective.task) if hasattr(fit.objective.task, "parameters") else {}
+    )
     errors, logs = fit.standard_errors, fit.log_standard_errors
     intervals = intervals_of(analysis)
     header = ["parameter", "estimate", "unit", "standard error", "relative", "95 % interval"]
     header += ["truth"] if truth else []
     rows = []
-    for coordinate in fit.model.coordinates:
+    for coordinate in fit.objective.coordinates:
         name = coordinate.name
         parameter = declared.get(coordinate.parameter)
         row = [
@@ -105,7 +107,7 @@ def _estimates(analysis: Analysis, truth: Mapping[str, float] | None) -> Section
         rows.append([*row, f"{truth[name]:.4g}" if truth and name in truth else ""][: len(header)])
     about = [
         f"{name}: {parameter.about}."
-        for name in dict.fromkeys(c.parameter for c in fit.model.coordinates)
+        for name in dict.fromkeys(c.parameter for c in fit.objective.coordinates)
         if (parameter := declared.get(name)) is not None
     ]
     how = (
@@ -297,8 +299,8 @@ def _searches(analysis: Analysis) -> Section:
 
 def _reproduction(analysis: Analysis) -> Section:
     study, fit = analysis.study, analysis.fit
-    supports = [f"{c.name} free: {c.support}" for c in fit.model.coordinates]
-    fixed = [f"{name} fixed: {value}" for name, value in fit.model.fixed]
+    supports = [f"{c.name} free: {c.support}" for c in fit.objective.coordinates]
+    fixed = [f"{name} fixed: {value}" for name, value in fit.objective.fixed]
     return Section(
         "To reproduce this",
         "What was done to the data, and with what.",

@@ -20,10 +20,11 @@ from motorcost.diagnostics import (
 )
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting import baselines
-from motorcost.fitting.fitted import Fit, fit
+from motorcost.fitting.estimate import fit
+from motorcost.fitting.fitted import Fit
 from motorcost.fitting.maximum import Progress, evaluator
 from motorcost.fitting.profiles import Profile
-from motorcost.model.observer import Recording
+from motorcost.model.observer import ObserverSpec
 from motorcost.model.trials import Trials
 from motorcost.study.settings import Study, check_bootstrap
 
@@ -72,7 +73,7 @@ def analyse(
     movements = study.movements()
     trials, notes = study.trials(movements)
     key = jax.random.key(study.seed)
-    observer = Recording(trials.channel_names, study.noise)
+    observer = ObserverSpec(trials.channel_names, study.noise)
 
     def fitted(task: Any, what: str, starts: Any = (), n_starts: int = study.starts) -> Fit:
         return fit(
@@ -183,4 +184,4 @@ def _slice(found: Fit, profile: Profile) -> tuple[np.ndarray, np.ndarray]:
     grid = np.linspace(profile.points.min(), profile.points.max(), 21)
     points = np.tile(found.point, (len(grid), 1))
     points[:, k] = grid
-    return grid, evaluator(found.model, found.size, True, found.priors)(points)[0]
+    return grid, evaluator(found.objective, found.size, True, found.priors)(points)[0]

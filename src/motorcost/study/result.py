@@ -49,7 +49,7 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
                 "evaluations": start.evaluations,
                 "converged": start.converged,
                 "parameters": {
-                    name: float(it) for name, it in fit.model.values(start.point).items()
+                    name: float(it) for name, it in fit.objective.values(start.point).items()
                 },
             }
             for start in fit.starts
@@ -100,7 +100,7 @@ def intervals_of(analysis: Analysis) -> dict[str, list[float]]:
     if analysis.profiles is None:
         return {name: list(ends) for name, ends in fit.interval().items()}
     ends = {profile.name: profile.ends for profile in analysis.profiles}
-    supports = {c.name: c.support for c in fit.model.coordinates}
+    supports = {c.name: c.support for c in fit.objective.coordinates}
     return {name: list(supports[name].natural(ends[name])) for name in fit.names}
 
 

@@ -73,7 +73,7 @@ def saccade(
         raise InputError(
             f"hold_start + hold_target must be at most steps = {T}, got {first + last}"
         )
-    if checks.known(target) and target == 0:
+    if checks.is_concrete(target) and target == 0:
         raise InputError("target must not be 0: measure angles from another point")
 
     product = tau_slow * tau_fast

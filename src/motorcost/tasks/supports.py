@@ -91,11 +91,11 @@ class Support:
         """A step on the line that is small, but not so small that rounding matters."""
         return min(1e-4 * self.width, 1e-3) if self.logarithmic else 1e-4 * self.width
 
-    def to_line(self, value: Any) -> Any:
+    def to_search_scale(self, value: Any) -> Any:
         """Where a value lies on the line."""
         return jnp.log(value) if self.logarithmic else jnp.asarray(value)
 
-    def from_line(self, point: Any) -> Any:
+    def from_search_scale(self, point: Any) -> Any:
         """The value of a point on the line."""
         return jnp.exp(point) if self.logarithmic else jnp.asarray(point)
 
