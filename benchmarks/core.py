@@ -22,8 +22,8 @@ from cases import (
     value,
     value_and_gradient,
 )
-from motorcost.fitting.maximum import evaluator
-from motorcost.fitting.objective import make_objective
+from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.specification import make_objective
 from timing import Comparison, Run
 
 
@@ -106,13 +106,14 @@ def _grid(case: Reaching, scale: Scale, other: Any) -> tuple[Run, Run]:
     model = make_objective(mc.tasks.reaching, recorded(case, scale.trials), NAMES)
     away = np.log(3) * np.linspace(-1, 1, scale.grid)
     points = np.array([np.add(LINE, each) for each in product(away, repeat=3)])
-    together = evaluator(model, min(100, len(points)), False, False)
-    return lambda: together(points)[0], other(case, model, points)
+    together = BatchedObjective(model, expected=min(100, len(points)), gradient=False)
+    which = np.zeros(len(points), int)
+    return lambda: together(which, points)[0], other(case, model, points)
 
 
 def _one_by_one(case: Reaching, model: Any, points: np.ndarray) -> Run:
-    alone = evaluator(model, 1, False, False)
-    return lambda: alone(points)[0]
+    alone = BatchedObjective(model, expected=1, gradient=False)
+    return lambda: alone(np.zeros(len(points), int), points)[0]
 
 
 def _straight_grid(case: Reaching, model: Any, points: np.ndarray) -> Run:

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import motorcost as mc
-from motorcost.fitting.objective import evaluate, make_objective
+from motorcost.fitting.objective import DataSets, evaluate
+from motorcost.fitting.specification import make_objective
 from timing import machine
 
 RESULTS = Path(__file__).parent / "results" / "gpu.json"
@@ -43,10 +44,11 @@ def of_sets(sets: int, gradient: bool) -> dict[str, Any]:
     model = make_objective(mc.tasks.reaching, trials, ["effort", "velocity", "force"])
     centre = model.point({"effort": 1e-5, "velocity": 0.2, "force": 0.02})
     points = centre + 0.5 * jax.random.normal(jax.random.key(1), (sets, len(centre)))
-    counts = jnp.ones((sets, len(trials)))
+    which, counted = jnp.zeros(sets, int), jnp.ones(sets)
 
     def run() -> Any:
-        return jax.block_until_ready(evaluate(model, points, counts, gradient, False))
+        found = evaluate(model, DataSets(), which, points, counted, gradient=gradient, priors=False)
+        return jax.block_until_ready(found)
 
     begin = time.perf_counter()
     values, _ = run()

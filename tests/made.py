@@ -8,9 +8,9 @@ import numpy as np
 import motorcost as mc
 from motorcost.diagnostics import Adequacy, Channel
 from motorcost.fitting.fitted import Fit
-from motorcost.fitting.objective import make_objective
+from motorcost.fitting.optimise import Found
 from motorcost.fitting.profiles import Profile
-from motorcost.fitting.search import Found
+from motorcost.fitting.specification import make_objective
 from motorcost.inference.beliefs import Beliefs
 from motorcost.study.analysis import Analysis
 from motorcost.study.settings import Study

@@ -9,8 +9,10 @@ from numpy.testing import assert_allclose
 
 import motorcost as mc
 from motorcost.diagnostics import Precision
-from motorcost.fitting.maximum import evaluator
-from motorcost.fitting.objective import make_objective, scores
+from motorcost.diagnostics.replicates import replicated_samples
+from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.objective import scores
+from motorcost.fitting.specification import make_objective
 
 KEY = jax.random.key(0)
 STEPS, N = 12, 30
@@ -39,15 +41,16 @@ def fit(trials):
 
 def of_other_data(fit, trials):
     model = make_objective(mc.tasks.reaching, trials, FREE, observer=SEEN)
-    return replace(fit, model=model)
+    return replace(fit, objective=model)
 
 
 # --- replicates ---
 
 
 def test_replicates_have_the_models_moments_and_miss_what_is_missing(fit, trials):
-    samples = mc.simulate_like(fit, n_replicates=100, key=KEY)
-    assert samples.shape == (100, N, STEPS, 1)
+    replicated = mc.simulate_like(fit, n_replicates=100, key=KEY)
+    assert_allclose(replicated.conditions["replicate"], np.repeat(np.arange(100), N))
+    samples = np.asarray(replicated.observed).reshape(100, N, STEPS, 1)
     missing = np.isnan(trials.observed)
     assert (np.isnan(samples) == missing).all()
     problem, _ = fit.at(steps=STEPS)
@@ -71,7 +74,10 @@ def test_replicates_of_several_lengths_and_conditions(fit):
     ]
     order = [8, 0, 4, 2, 6, 1, 3, 7, 5]
     trials = mc.concatenate(parts)[order]
-    samples = mc.simulate_like(of_other_data(fit, trials), n_replicates=200, key=KEY)
+    replicated = mc.simulate_like(of_other_data(fit, trials), n_replicates=200, key=KEY)
+    assert_allclose(replicated.lengths, np.tile(trials.lengths, 200))
+    assert_allclose(replicated.conditions["target"], np.tile(trials.conditions["target"], 200))
+    samples = np.asarray(replicated.observed).reshape(200, *trials.observed.shape)
     assert (np.isnan(samples) == np.isnan(trials.observed)).all()
     for trial, place in enumerate(order):
         target, steps = kinds[place // 3]
@@ -108,7 +114,7 @@ def test_a_bootstrap_over_trials_fits_the_trials_it_drew(fit):
     chosen = np.asarray(jax.random.randint(jax.random.split(KEY)[1], (2, N), 0, N))
     for point, which in zip(again.points, chosen, strict=True):
         model = make_objective(mc.tasks.reaching, fit.trials[which], FREE, observer=SEEN)
-        _, gradients = evaluator(model, fit.size, True, False)(point[None])
+        _, gradients = BatchedObjective(model, expected=1)(np.zeros(1, int), point[None])
         assert (np.abs(gradients[0]) * list(fit.search_scale_errors.values()) < 1e-2).all()
 
 
@@ -158,7 +164,7 @@ def test_bad_folds(fit):
 
 def test_a_model_that_made_the_data_passes(fit):
     """Each of 20 experiments that the model itself made; one in twenty may fail by chance."""
-    made = mc.simulate_like(fit, n_replicates=20, key=jax.random.key(5))
+    made = replicated_samples(fit, n_replicates=20, key=jax.random.key(5))
     passed = []
     for samples in made:
         trials = eqx.tree_at(lambda t: t.observed, fit.trials, jnp.asarray(samples))

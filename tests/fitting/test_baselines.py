@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 import motorcost as mc
 import naive
-from motorcost.fitting.objective import make_objective
+from motorcost.fitting.specification import make_objective
 from strategies import SHAPES, make_problem
 
 KEY = jax.random.key(0)

@@ -10,7 +10,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import chi2, norm
 
 import motorcost as mc
-from motorcost.fitting.maximum import covariance_of, observed_information
+from motorcost.fitting.information import covariance_of, observed_information
 from motorcost.fitting.objective import Coordinate
 
 KEY = jax.random.key(0)
@@ -277,13 +277,13 @@ def test_a_parameter_without_bounds_may_be_small(fit):
     """A log-normal likelihood around 1e-5, on the natural scale."""
     at, sd = 1e-5, 0.1
 
-    def evaluate(points):
+    def evaluate(which, points):
         x = np.maximum(points, 1e-9)
         z = np.log(x / at) / sd
         return -0.5 * z[:, 0] ** 2, -z / (sd * x)
 
     model = with_support(fit, mc.Normal(1e-5, 1e-5))
-    _, information = observed_information(model, evaluate, np.array([at]))
+    _, (information,) = observed_information(evaluate, model.supports, np.array([[at]]))
     assert_allclose(information, [[1 / (sd * at) ** 2]], rtol=1e-2)
 
 

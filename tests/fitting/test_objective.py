@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose
 
 import motorcost as mc
 import naive
-from motorcost.fitting.objective import evaluate, make_objective, scores
+from motorcost.fitting.objective import DataSets, evaluate, scores
+from motorcost.fitting.specification import make_objective
 from motorcost.inference.grouping import groups
 from strategies import SHAPES, make_problem
 
@@ -47,9 +48,14 @@ def by_hand(trials, **values):
     return mc.log_likelihood(problem, trials.observed, observer=SEEN(problem), per_trial=True)
 
 
-def together(model, points, weights, gradient=True, priors=False):
-    points, counts = jnp.asarray(points), jnp.asarray(weights, float)
-    return evaluate(model, points, counts, gradient, priors)
+def together(model, points, weights, gradient=True, priors=False, observed=None):
+    """Values and gradients at points that each have their own weights (and samples)."""
+    data = DataSets(observed=observed, weights=jnp.asarray(weights, float))
+    which = jnp.arange(len(points))
+    counted = jnp.ones(len(points))
+    return evaluate(
+        model, data, which, jnp.asarray(points), counted, gradient=gradient, priors=priors
+    )
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +120,7 @@ def test_each_trial_has_the_likelihood_of_the_problem_made_by_hand(trials):
     )
 
 
-# --- levels, conditions, recording noise ---
+# --- groups, conditions, recording noise ---
 
 
 def test_values_of_each_subject_and_conditions_reach_their_trials():
@@ -149,13 +155,30 @@ def test_values_of_each_subject_and_conditions_reach_their_trials():
 
 
 @pytest.mark.parametrize("labels", [[7, 2, 30], [0.5, 0.25, 4.0], [True, False, True]])
-def test_levels_may_be_told_by_any_kind_of_label(trials, labels):
+def test_groups_may_be_told_by_any_kind_of_label(trials, labels):
     mixed = trials.with_conditions(subject=np.repeat(labels, 2))
     model = make_objective(walk, mixed, {"effort": EFFORT.each("subject")}, observer=SEEN)
     order = sorted(set(labels))
     assert model.names == tuple(f"effort[{label}]" for label in order)
     (codes,) = model.trials.conditions.values()
     assert [order[int(i)] for i in codes] == mixed.conditions["subject"].tolist()
+
+
+def test_a_condition_that_the_task_takes_can_group_too():
+    """A value of `gain` for each target, while the target goes to the task as well."""
+    parts = [record(n=3, target=target).with_conditions(target=target) for target in (2.0, 1.0)]
+    free = {"gain": mc.Uniform(0.0, 3.0, per="target")}
+    model = make_objective(walk, mc.concatenate(parts), free, observer=SEEN)
+    assert model.names == ("gain[1.0]", "gain[2.0]")
+    values = eqx.filter_jit(model.log_likelihoods)(jnp.array([0.3, 0.9]))
+    expected = [by_hand(parts[0], target=2.0, gain=0.9), by_hand(parts[1], target=1.0, gain=0.3)]
+    assert_allclose(values, np.concatenate(expected), rtol=1e-10)
+
+
+def test_an_observer_itself_will_do_for_trials_of_its_length(trials):
+    model = make_objective(walk, trials, {"effort": EFFORT}, observer=SEEN(walk()))
+    values = eqx.filter_jit(model.log_likelihoods)(model.point({"effort": 0.1}))
+    assert_allclose(values, by_hand(trials, effort=0.1), rtol=1e-10)
 
 
 def test_recording_noise_for_all_channels_or_one(trials):
@@ -333,14 +356,15 @@ def reaches():
         ({"free": {}}, "nothing is free"),
         ({"free": []}, "nothing is free"),
         ({"free": "effort"}, "free must name parameters with their support, got 'effort'"),
-        ({"free": ["steps"]}, "steps has no support of its own"),
+        ({"free": ["steps"]}, "steps has no usual support"),
         ({"free": {"steps": mc.Uniform(2.0, 9.0)}}, "steps cannot be free"),
         ({"free": {"effort": EFFORT}, "fixed": {"steps": 9}}, "steps cannot be free or fixed"),
-        ({"free": {"effort": EFFORT.each("hand")}}, "no condition 'hand' .* theirs: target"),
+        ({"free": {"effort": EFFORT.each("hand")}}, "no condition 'hand' .* there are: target"),
         ({"free": {"effort": (1e-8, 1e-2)}}, r"the support of effort must be made by .* \(1e-08"),
         ({"task": USUAL(steps=4)}, "a task is a function that makes a Problem, got P"),
-        ({"trials": np.zeros((2, 8, 2))}, r"fitting needs Trials: mc.Trials.recorded"),
-        ({"observer": mc.observe(USUAL())}, "observer must be a function of the prob"),
+        ({"trials": np.zeros((2, 8, 2))}, r"fitting needs Trials, got ndarray: mc.io.read\(file\)"),
+        ({"observer": mc.observe(USUAL())}, "observer was made for 30 steps, but a trial has 8"),
+        ({"observer": ["position"]}, r"observer must be an Observer, .* got \['position'\]"),
         (
             {"free": ["recording_noise", "recording_noise_position"]},
             "recording_noise stands for all channels",
@@ -379,9 +403,9 @@ def test_each_point_may_have_samples_of_its_own():
     points = jnp.array([[-11.0, -1.5], [-12.0, -1.0]])
     weights = jnp.array([[1.0, 1.0, 0.0, 2.0], [1.0, 1.0, 1.0, 1.0]])
     observed = jnp.stack([trials.observed for trials in sets])
-    values, slopes = evaluate(models[0], points, weights, True, False, observed)
+    values, slopes = together(models[0], points, weights, observed=observed)
     for i, model in enumerate(models):
-        value, slope = evaluate(model, points[i : i + 1], weights[i : i + 1], True, False)
+        value, slope = together(model, points[i : i + 1], weights[i : i + 1])
         assert_allclose(values[i], value[0], rtol=1e-10)
         assert_allclose(slopes[i], slope[0], rtol=1e-8)
         each = model.log_likelihoods(points[i])
@@ -396,13 +420,13 @@ def test_what_does_not_count_may_be_impossible():
     model = make_objective(mc.tasks.reaching, trials, {"effort": mc.LogUniform(1e-8, 1e-2)})
     points = jnp.array([[-11.0], [-11.0]])
     weights = jnp.array([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0, 1.0, 0.0]])
-    values, slopes = evaluate(model, points, weights, True, False)
+    values, slopes = together(model, points, weights)
     assert np.isfinite(values[0])
     assert np.isfinite(slopes).all()
     assert np.isneginf(values[1])
 
 
-def test_channels_that_tell_are_counted_over_all_conditions():
+def test_the_rank_is_the_largest_of_all_conditions():
     """The first trial's world has noise in one channel only, a later one's in two."""
 
     def task(effort=1e-5, shaking=0.0, steps=30, dt=0.01):
@@ -420,7 +444,7 @@ def test_channels_that_tell_are_counted_over_all_conditions():
         conditions={"shaking": [0.0, 0.0, 0.01, 0.01]},
     )
     model = make_objective(task, both, {"effort": mc.LogUniform(1e-8, 1e-2)})
-    assert model.telling == 2
-    value, _ = evaluate(model, jnp.array([[np.log(1e-5)]]), jnp.ones((1, 4)), False, False)
+    assert model.rank == 2
+    value, _ = together(model, [[np.log(1e-5)]], np.ones((1, 4)), gradient=False)
     alone = mc.log_likelihood(quiet, still.observed) + mc.log_likelihood(problem, trials.observed)
     assert_allclose(value[0], alone, rtol=1e-9)

@@ -9,8 +9,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from motorcost.fitting.objective import evaluate, make_objective
-from motorcost.fitting.search import run_together, search
+from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.engine import maximise
+from motorcost.fitting.objective import DataSets
+from motorcost.fitting.specification import make_objective
 
 TRUTH = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
 TOGETHER = 20  # data sets that are searched at once, so that they compile once
@@ -58,27 +60,12 @@ def recover(task, steps, n_trials, n_sets, observer, simulated=5000):
     trials = mc.simulate(problem, policy, n_trials=n_trials, key=jax.random.key(0), observer=seen)
     model = make_objective(task, trials, list(TRUTH), observer=observer)
     truth = np.asarray(model.point(TRUTH))
-    scale = float(samples[0].size)
-
-    points, informations = [], []
-    for first in range(0, n_sets, TOGETHER):
-        these = jnp.asarray(samples[first : first + TOGETHER])
-
-        def at(points, these=these):
-            asked = jnp.asarray(np.where(np.isnan(points), truth, points))
-            return evaluate(model, asked, jnp.ones(these.shape[:2]), True, False, these)
-
-        starts = truth + 0.1 * np.random.default_rng(first).normal(size=(len(these), len(truth)))
-        workers = [
-            lambda ask, start=start: search(ask, start, model.bounds, "gradient", scale, 200)
-            for start in starts
-        ]
-        found = np.stack([each.point for each in run_together(workers, at)[0]])
-        h = 1e-3 * np.eye(len(truth))
-        curved = [(at(found - step)[1] - at(found + step)[1]) / 2e-3 for step in h]
-        points.append(found)
-        informations.append(np.stack(curved, axis=1))
-    cov = np.linalg.inv(np.concatenate(informations))
+    batched = BatchedObjective(model, DataSets(observed=jnp.asarray(samples)), expected=n_sets)
+    starts = truth + 0.1 * np.random.default_rng(0).normal(size=(n_sets, 1, len(truth)))
+    maxima = maximise(batched, starts)
+    points = np.stack([maximum.point for maximum in maxima])
+    informations = np.stack([maximum.information for maximum in maxima])
+    cov = np.linalg.inv(informations)
     precision = mc.expected_precision(
         task,
         at={**TRUTH, "steps": steps},
@@ -88,9 +75,9 @@ def recover(task, steps, n_trials, n_sets, observer, simulated=5000):
         observer=observer,
         simulated=simulated,
     )
-    mean = np.concatenate(informations).mean(axis=0)
+    mean = informations.mean(axis=0)
     return Recovery(
-        misses=np.concatenate(points) - truth,
+        misses=points - truth,
         errors=np.sqrt(np.diagonal(cov, axis1=1, axis2=2)),
         expected=np.array([precision.search_scale_errors(n_trials)[name] for name in TRUTH]),
         curvature=np.sqrt(np.diagonal(np.linalg.inv(mean))),

@@ -14,7 +14,7 @@ from motorcost.cli.computing import Device
 from motorcost.cli.options import pairs, values_of
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
-from motorcost.fitting.search import METHODS
+from motorcost.fitting.derivative_free import METHODS
 from motorcost.study.settings import TASKS, Study, find_task
 
 Output = Annotated[

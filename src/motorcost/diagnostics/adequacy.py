@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from motorcost.diagnostics.replicates import simulate_like
+from motorcost.diagnostics.replicates import replicated_samples
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
 from motorcost.inference.beliefs import Beliefs
@@ -110,7 +110,7 @@ def check_fit(fit: Fit, *, key: Any, n_replicates: int = 40) -> Adequacy:
     if fit.interrupted:
         raise InputError("the fit was interrupted: there is nothing to check yet")
     beliefs = fit.beliefs()
-    replicates = simulate_like(fit, n_replicates=n_replicates, key=key)
+    replicates = replicated_samples(fit, n_replicates=n_replicates, key=key)
     observed = np.asarray(fit.objective.trials.observed)
     innovations = np.asarray(beliefs.innovations)
     names = fit.objective.trials.channel_names

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from motorcost import checks
-from motorcost.diagnostics.resampling import refitting
+from motorcost.diagnostics.resampling import refit
 from motorcost.errors import InputError
+from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.fitted import Fit
-from motorcost.fitting.maximum import evaluator
-from motorcost.fitting.search import run_together
+from motorcost.fitting.objective import DataSets
 
 
 def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
@@ -30,15 +31,13 @@ def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
         raise InputError("the fit was interrupted: there is no maximum to cross-validate")
     fold = np.asarray(jax.random.permutation(key, np.arange(N) % folds))
     held_out = (fold == np.arange(folds)[:, None]).astype(float)
-    size = max(fit.size, folds)
-    found, interrupted = run_together(
-        [refitting(fit)] * folds,
-        evaluator(fit.objective, size, True, fit.priors, 1.0 - held_out),
-    )
+    found, interrupted = refit(fit, DataSets(weights=jnp.asarray(1.0 - held_out)))
     if interrupted:
         raise KeyboardInterrupt
-    points = np.stack([each.point for each in found])
-    return evaluator(fit.objective, size, True, False, held_out)(points)[0]
+    points = np.stack([search.point for search in found])
+    test = DataSets(weights=jnp.asarray(held_out))
+    batched = BatchedObjective(fit.objective, test, expected=folds, gradient=False)
+    return batched(np.arange(folds), points)[0]
 
 
 @dataclass(frozen=True)

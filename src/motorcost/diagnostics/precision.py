@@ -9,9 +9,9 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.fitting.identifiability import Direction, directions
-from motorcost.fitting.maximum import covariance_of, observed_information
-from motorcost.fitting.objective import Free, Objective, make_objective, scores, takes_arguments
+from motorcost.fitting.information import Direction, covariance_of, directions, observed_information
+from motorcost.fitting.objective import Objective, scores
+from motorcost.fitting.specification import Free, make_objective, takes_arguments
 from motorcost.model.observer import Observer, ObserverSpec
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
@@ -157,11 +157,10 @@ def _information(objective: Objective, point: np.ndarray) -> np.ndarray:
     def score(at: np.ndarray) -> np.ndarray:
         return np.asarray(scores(objective, jnp.asarray(at))[1])
 
-    def mean_scores(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        each = np.stack([score(one).mean(axis=0) for one in points])
-        return np.zeros(len(points)), each
+    def mean_scores(_: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(len(points)), np.stack([score(at).mean(axis=0) for at in points])
 
-    _, curvature = observed_information(objective, mean_scores, point)
+    _, (curvature,) = observed_information(mean_scores, objective.supports, point[None])
     here = score(point)
     return curvature @ np.linalg.pinv(here.T @ here / len(here), hermitian=True) @ curvature
 

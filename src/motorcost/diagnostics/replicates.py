@@ -16,11 +16,32 @@ from motorcost.model.observer import Observer
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
+from motorcost.model.trials import Trials
 
 
-def simulate_like(fit: Fit, *, n_replicates: int, key: Any) -> Float[np.ndarray, "R N T o"]:
-    """Samples of `n_replicates` experiments like the one that was fitted, at the estimates: the
-    same lengths, conditions, starts and missing samples."""
+def simulate_like(fit: Fit, *, key: Any, n_replicates: int = 1) -> Trials:
+    """Trials of experiments like the one that was fitted, simulated at the estimates.
+
+    They have the same lengths, conditions, starts and missing samples. The condition `replicate`
+    numbers the experiments, from 0.
+    """
+    samples = replicated_samples(fit, n_replicates=n_replicates, key=key)
+    R, N, T, o = samples.shape
+    trials = fit.trials
+    starts = None if trials.starts is None else jnp.tile(trials.starts, (R, 1))
+    conditions = {name: np.tile(values, R) for name, values in trials.conditions.items()}
+    return Trials(
+        samples.reshape(R * N, T, o),
+        trials.times,
+        starts=starts,
+        channels=dict(zip(trials.channel_names, trials.channel_units, strict=True)),
+        lengths=np.tile(trials.lengths, R),
+        conditions=conditions | {"replicate": np.repeat(np.arange(R), N)},
+    )
+
+
+def replicated_samples(fit: Fit, *, n_replicates: int, key: Any) -> Float[np.ndarray, "R N T o"]:
+    """The samples of `simulate_like`, with an axis of experiments in front."""
     checks.random_key(key)
     checks.whole("n_replicates", n_replicates, 1, "experiments to simulate")
     return np.asarray(_replicates(fit.objective, jnp.asarray(fit.point), n_replicates, key))

@@ -9,20 +9,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from motorcost import checks
-from motorcost.diagnostics.replicates import simulate_like
+from motorcost.diagnostics.replicates import replicated_samples
 from motorcost.errors import InputError
+from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.engine import default_evaluations, search_all
 from motorcost.fitting.fitted import Fit
-from motorcost.fitting.maximum import Progress, evaluator, n_samples
-from motorcost.fitting.objective import evaluate
-from motorcost.fitting.search import Ask, Evaluate, Found, run_together, search
+from motorcost.fitting.objective import DataSets
+from motorcost.fitting.optimise import Found
+from motorcost.fitting.progress import Progress, silent
 
 Kind = Literal["parametric", "trials"]
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Estimates from experiments like the fitted one. `points` (experiment, coordinate) are on
-    the lines that the search ran on."""
+    """Estimates from experiments like the fitted one. Made by `bootstrap`.
+
+    `points` (experiment, coordinate) are on the search scale; `estimates`, `standard_errors` and
+    `interval(level)` are in natural units, by name.
+    """
 
     fit: Fit
     kind: Kind
@@ -71,45 +76,34 @@ def bootstrap(
     checks.one_of("kind", kind, ("parametric", "trials"))
     if fit.interrupted:
         raise InputError("the fit was interrupted: there is no maximum to bootstrap from")
-    size = fit.size
     draws, choice = jax.random.split(key)
-    points: list[np.ndarray] = []
-    interrupted = False
-    N = len(fit.objective.trials)
-    chosen = np.asarray(jax.random.randint(choice, (n, N), 0, N))
-    for first in range(0, n, size):
-        count = min(size, n - first)
-        if kind == "parametric":
-            new = simulate_like(fit, n_replicates=size, key=jax.random.fold_in(draws, first))
-            evaluate = _of_data_sets(fit, new)
-        else:
-            weights = np.stack([np.bincount(row, minlength=N) for row in chosen[first:][:size]])
-            weights = np.pad(weights, [(0, size - count), (0, 0)], "edge").astype(float)
-            evaluate = evaluator(fit.objective, size, True, fit.priors, weights)
-        found, interrupted = run_together([refitting(fit)] * size, evaluate)
-        if interrupted:
-            break
-        points += [each.point for each in found[:count]]
-        if progress is not None:
-            progress("bootstrap", len(points), n)
+    if kind == "parametric":
+        data = DataSets(observed=jnp.asarray(replicated_samples(fit, n_replicates=n, key=draws)))
+    else:
+        N = len(fit.trials)
+        chosen = np.asarray(jax.random.randint(choice, (n, N), 0, N))
+        counts = np.stack([np.bincount(row, minlength=N) for row in chosen])
+        data = DataSets(weights=jnp.asarray(counts, float))
+    report = silent if progress is None else progress
+    found, interrupted = refit(fit, data, tick=lambda done: report("bootstrap", done, n))
+    # An interruption leaves some searches where they are: these are not estimates.
+    points = [search.point for search in found if not interrupted or search.converged]
     if len(points) < 2:
         raise KeyboardInterrupt
     return Bootstrap(fit, kind, np.stack(points), interrupted)
 
 
-def refitting(fit: Fit) -> Callable[[Ask], Found]:
-    """A search from the estimate of a fit."""
-    scale = n_samples(fit.objective.trials)
-    return lambda ask: search(ask, fit.point, fit.objective.bounds, "gradient", scale, 200)
-
-
-def _of_data_sets(fit: Fit, observed: np.ndarray) -> Evaluate:
-    counts = jnp.ones(observed.shape[:2])
-
-    def of_data_sets(points: np.ndarray) -> Any:
-        asked = np.where(np.isnan(points), fit.point, points)
-        return evaluate(
-            fit.objective, jnp.asarray(asked), counts, True, fit.priors, jnp.asarray(observed)
-        )
-
-    return of_data_sets
+def refit(
+    fit: Fit, data: DataSets, tick: Callable[[int], None] = lambda done: None
+) -> tuple[list[Found], bool]:
+    """Searches from the estimate of a fit in each of the data sets, and whether the user
+    interrupted."""
+    batched = BatchedObjective(fit.objective, data, expected=data.count, priors=fit.priors)
+    return search_all(
+        batched,
+        np.tile(fit.point, (data.count, 1)),
+        fit.objective.bounds,
+        scale=fit.objective.n_samples,
+        max_evaluations=default_evaluations("gradient", len(fit.names)),
+        tick=tick,
+    )

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from motorcost.fitting.maximum import evaluator
-from motorcost.fitting.objective import Objective, make_objective
+from motorcost.fitting.batching import log_likelihoods_along
+from motorcost.fitting.objective import Objective
 from motorcost.fitting.recovery import Recovery
+from motorcost.fitting.specification import make_objective
 from motorcost.model.observer import Observer, ObserverSpec, observe
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
@@ -59,8 +60,7 @@ class LogLikelihood:
         """At the costs in the columns."""
         model = _model(self)
         points = np.stack([np.log(columns[name]) for name in TRUTH], axis=1)
-        values, _ = evaluator(model, len(points), False, False)(points)
-        return {"log_likelihood": values}
+        return {"log_likelihood": log_likelihoods_along(model, points)}
 
 
 @lru_cache(maxsize=4)

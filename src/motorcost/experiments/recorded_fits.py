@@ -13,9 +13,9 @@ from motorcost.diagnostics import check_fit
 from motorcost.experiments.reaches import LABELS as COSTS
 from motorcost.experiments.recorded_reaches import DT, Reaches
 from motorcost.fitting.baselines import with_average_noise
+from motorcost.fitting.batching import log_likelihoods_along
 from motorcost.fitting.estimate import fit
 from motorcost.fitting.fitted import Fit
-from motorcost.fitting.maximum import evaluator
 from motorcost.model.observer import ObserverSpec
 from motorcost.tasks import defaults, reaching
 from motorcost.tasks.supports import LogUniform
@@ -117,7 +117,7 @@ class Fitting:
             ends = np.array([low, found.point[k], high])
             line[:, k] = np.interp(np.linspace(0, 2, self.points), [0, 1, 2], ends)
             lines.append(line)
-        values, _ = evaluator(found.objective, found.size, True, False)(np.concatenate(lines))
+        values = log_likelihoods_along(found.objective, np.concatenate(lines))
         row: dict[str, float] = {}
         for k, name, line, its in zip(which, COSTS, lines, np.split(values, 3), strict=True):
             at = np.asarray(found.objective.coordinates[k].support.from_search_scale(line[:, k]))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from motorcost import checks
+from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.derivative_free import METHODS, Method, check_available
+from motorcost.fitting.engine import default_evaluations, maximise
 from motorcost.fitting.fitted import Fit
-from motorcost.fitting.maximum import (
-    Progress,
-    begin,
-    evaluator,
-    n_samples,
-    polished,
-)
-from motorcost.fitting.objective import Free, make_objective
-from motorcost.fitting.search import METHODS, Ask, Found, Method, run_together, search
-from motorcost.model.observer import Observer
-from motorcost.model.problem import Problem
+from motorcost.fitting.progress import Progress, silent
+from motorcost.fitting.specification import Free, make_objective
+from motorcost.fitting.starts import choose_starts, explain_no_start
+from motorcost.inference.grouping import ObserverOrMaker
 from motorcost.model.trials import Trials
 from motorcost.tasks.declare import Task
 
@@ -31,7 +28,7 @@ def fit(
     *,
     key: Any,
     fixed: Mapping[str, Any] | None = None,
-    observer: Callable[[Problem], Observer] | None = None,
+    observer: ObserverOrMaker = None,
     method: Method = "gradient",
     n_starts: int = 10,
     starts: Sequence[Mapping[str, float]] = (),
@@ -43,70 +40,60 @@ def fit(
 
     - `task`: a function from parameters to a `Problem`, of `mc.tasks` or your own.
     - `trials`: recorded or simulated. Conditions that the task takes (`target`) are handed to
-      it; others (`subject`) can tell levels of parameters.
+      it; others (`subject`) can group trials.
     - `free`: by name, where each parameter can lie: `{"effort": mc.LogUniform(1e-8, 1e-2)}`. With
       `per="subject"` each subject has a value of its own. A list of names takes the task's usual
       supports.
-    - `fixed`: other parameters that are not at the task's defaults. The step `dt` is the trials'.
-    - `observer`: `mc.ObserverSpec(["position"], noise=1e-3)`; if left out, the trials' channels
-      without noise. Its noise can be free too, as `recording_noise`.
+    - `fixed`: values of other parameters that are not at the task's defaults. The time step `dt`
+      is that of the trials.
+    - `observer`: `mc.ObserverSpec(["position"], noise=1e-3)`, an `Observer`, or a function from a
+      problem to one; if left out, the trials' channels without noise. The noise of an
+      `ObserverSpec` can be free too, as `recording_noise`.
     - `method`: `gradient`; `nelder-mead` and `bobyqa` (which needs Py-BOBYQA) use values only.
-    - `n_starts`: searches, begun at the best of several times as many points drawn from the
-      supports; `starts` are more to begin at, by name.
+    - `n_starts`: the number of searches, begun at the best of several times as many points drawn
+      from the supports; `starts` are further points to begin at, by name.
     - `priors`: add the supports' log priors to the log likelihood (maximum a posteriori).
-    - `progress`: called with what is being done, how far, and of how much.
+    - `max_evaluations`: the most points that a search may try.
+    - `progress`: called with what is being done, how much is done, and of how much.
 
-    Interrupted (Ctrl-C) it returns the best so far, with `interrupted` set and no error bars.
+    Interrupted (Ctrl-C) it returns the best point so far, with `interrupted` set and no error bars.
     """
     checks.random_key(key)
     checks.one_of("method", method, METHODS)
     checks.whole("n_starts", n_starts, 0 if starts else 1, "searches from drawn points")
     objective = make_objective(task, trials, free, fixed=fixed, observer=observer)
-    most = 200 * (1 + len(objective.names)) if max_evaluations is None else max_evaluations
+    check_available(method, objective.bounds)
+    p = len(objective.names)
+    most = default_evaluations(method, p) if max_evaluations is None else max_evaluations
     checks.whole("max_evaluations", most, 1, "the most points a search may try")
     given = [np.asarray(objective.point(values)) for values in starts]
-    size = max(n_starts + len(given), 2 * len(objective.names) + 1)
+    total = n_starts + len(given)
+    size = max(total, 2 * p + 1)
+    report = silent if progress is None else progress
 
-    evaluate = evaluator(objective, size, True, priors)
-    searched_by = evaluate if method == "gradient" else evaluator(objective, size, False, priors)
-    done = 0
-
-    def tick() -> None:
-        if progress is not None:
-            progress("searching", done, n_starts + len(given))
-
-    def worker(start: np.ndarray) -> Callable[[Ask], Found]:
-        def work(ask: Ask) -> Found:
-            nonlocal done
-            found = search(ask, start, objective.bounds, method, n_samples(objective.trials), most)
-            done += 1
-            return found
-
-        return work
-
-    starting = begin(objective, key, n_starts, given, searched_by)
-    tick()
-    found, interrupted = run_together([worker(start) for start in starting], searched_by, tick)
-    best = max(found, key=lambda one: one.value)
-    point, value = best.point, best.value
-    information = np.full((len(point), len(point)), np.nan)
-    converged = False
-    if not interrupted:
-        try:
-            point, value, information, converged = polished(objective, evaluate, point, value)
-            tick()
-        except KeyboardInterrupt:
-            interrupted = True
-    prior = float(objective.log_prior(point)) if priors else 0.0
+    batched = BatchedObjective(objective, expected=size, priors=priors)
+    first_look = batched if method == "gradient" else batched.values_only()
+    starting = choose_starts(objective, first_look, jnp.stack([key]), n_starts, given)
+    report("searching", 0, total)
+    (maximum,) = maximise(
+        batched,
+        starting,
+        max_evaluations=most,
+        method=method,
+        tick=lambda done: report("searching", done, total),
+    )
+    if maximum is None:
+        explain_no_start(objective, n_starts, given)
+    prior = float(objective.log_prior(maximum.point)) if priors else 0.0
     return Fit(
         objective=objective,
         method=method,
         priors=priors,
-        point=point,
-        log_likelihood=value - prior,
-        information=information,
-        starts=tuple(found),
-        converged=converged,
-        interrupted=interrupted,
+        point=maximum.point,
+        log_likelihood=maximum.value - prior,
+        information=maximum.information,
+        starts=maximum.starts,
+        converged=maximum.converged,
+        interrupted=maximum.interrupted,
         size=size,
     )

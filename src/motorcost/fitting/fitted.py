@@ -14,24 +14,18 @@ from jaxtyping import Array, Float
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.fitting.identifiability import Direction, directions
-from motorcost.fitting.maximum import (
-    Progress,
-    covariance_of,
-    evaluator,
-    n_samples,
-    ticking,
-)
+from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.derivative_free import Method
+from motorcost.fitting.engine import AGREEMENT
+from motorcost.fitting.information import Direction, covariance_of, directions
 from motorcost.fitting.objective import Objective, scores
+from motorcost.fitting.optimise import Found
 from motorcost.fitting.profiles import Profile, profiles
-from motorcost.fitting.search import Found, Method
+from motorcost.fitting.progress import Progress
 from motorcost.inference.beliefs import Beliefs, track_beliefs
 from motorcost.model.observer import Observer
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
-
-# Starts that came within this of the best log likelihood found the same maximum.
-AGREEMENT = 0.01
 
 
 @dataclass(frozen=True)
@@ -192,16 +186,22 @@ class Fit:
         which = [self.names.index(checks.one_of("free parameter", n, self.names)) for n in names]
         if self.interrupted:
             raise InputError("the fit was interrupted before its maximum: there is no profile yet")
+        done = 0
+
+        def tick() -> None:
+            nonlocal done
+            done += 1
+            if progress is not None:
+                progress("profiles", done, None)
+
         found, _ = profiles(
-            self.objective,
-            evaluator(self.objective, self.size, True, self.priors),
+            BatchedObjective(self.objective, expected=self.size, priors=self.priors),
             self.point,
             self.log_likelihood + self._log_prior,
             np.sqrt(np.diagonal(self.covariance)),
-            scale=n_samples(self.objective.trials),
             level=level,
             which=which,
-            tick=ticking("profiles", progress),
+            tick=tick,
         )
         return found
 

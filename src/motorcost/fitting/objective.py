@@ -1,13 +1,16 @@
-"""A task, recorded trials and what is free: the log likelihood as a function of a point.
+"""The log likelihood of trials as a function of a point.
 
-A point has a coordinate for each free parameter, or for each of its levels if subjects or blocks
-have one each, on the line that its support runs on (mostly the logarithm).
+A point has a coordinate for each free parameter, or one for each group if subjects or blocks have
+values of their own, on the search scale of its support (mostly the natural logarithm).
+
+One objective may serve many data sets of the same shape: their samples, the weights of their
+trials and the values of some parameters then differ (`DataSets`).
 """
 
-import dataclasses
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -24,25 +27,65 @@ from motorcost.model.observer import Observer, ObserverSpec
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
 from motorcost.numerics.compiling import lean_jit
-from motorcost.tasks import parameters as declared_parameters
 from motorcost.tasks.declare import Task
-from motorcost.tasks.supports import LogUniform, Support
+from motorcost.tasks.supports import Support
 
-Free = Mapping[str, Support | None] | Sequence[str]  # None, or a name alone: the usual support
 Point = Float[Array, " p"]
+# The problem and observer of given steps and conditions.
+ProblemMaker = Callable[..., tuple[Problem, Observer]]
 
 
 class Coordinate(eqx.Module):
-    """One number to be found: a parameter, or one level's value of it."""
+    """One number to be found: a parameter of the task or the observer, or its value in a group."""
 
     parameter: str = eqx.field(static=True)
     support: Support = eqx.field(static=True)
-    level: Any = eqx.field(static=True, default=None)
+    group: Any = eqx.field(static=True, default=None)
+    of_observer: bool = eqx.field(static=True, default=False)
 
     @property
     def name(self) -> str:
-        """What to call it: `effort`, or `effort[anna]`."""
-        return self.parameter if self.support.per is None else f"{self.parameter}[{self.level}]"
+        """The name shown to users: `effort`, or `effort[anna]`."""
+        return self.parameter if self.support.per is None else f"{self.parameter}[{self.group}]"
+
+
+class Grouping(eqx.Module):
+    """A label of the trials whose groups have parameter values of their own.
+
+    A trial's group is told by the condition of the label's name: its value where the task takes
+    that condition too (`task_takes_it`), otherwise the group's number.
+    """
+
+    label: str = eqx.field(static=True)
+    groups: tuple[Any, ...] = eqx.field(static=True)
+    task_takes_it: bool = eqx.field(static=True)
+
+    def index(self, value: Any) -> Int[Array, ""]:
+        """The number of the group, from a trial's condition."""
+        if not self.task_takes_it:
+            return jnp.asarray(value).astype(int)
+        if isinstance(value, str):
+            return jnp.asarray(self.groups.index(value))
+        return jnp.argmin(jnp.abs(jnp.array(self.groups) - value))
+
+
+class DataSets(eqx.Module):
+    """What differs between D data sets that share an objective; None where nothing does.
+
+    - `observed`: the samples of each.
+    - `weights`: how often each trial counts: 0 leaves it out, 2 takes it twice.
+    - `columns`: by name, the value of a fixed parameter in each.
+    """
+
+    observed: Float[Array, "D N T o"] | None = None
+    weights: Float[Array, "D N"] | None = None
+    columns: dict[str, Array] = eqx.field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """The number of data sets, D."""
+        leaves = jax.tree.leaves(self)
+        return leaves[0].shape[0] if leaves else 1
 
 
 class Objective(eqx.Module):
@@ -53,30 +96,14 @@ class Objective(eqx.Module):
     observer: Callable[[Problem], Observer] = eqx.field(static=True)
     coordinates: tuple[Coordinate, ...] = eqx.field(static=True)
     fixed: tuple[tuple[str, Any], ...] = eqx.field(static=True)
-    labels: tuple[tuple[str, tuple[Any, ...]], ...] = eqx.field(static=True)
-    telling: int | None = eqx.field(static=True, default=None)  # see `fully_observed`
+    groupings: tuple[Grouping, ...] = eqx.field(static=True, default=())
+    rank: int | None = eqx.field(static=True, default=None)  # of the innovation, where known
+    notes: tuple[str, ...] = eqx.field(static=True, default=())
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The coordinates' names."""
+        """The names of the coordinates."""
         return tuple(coordinate.name for coordinate in self.coordinates)
-
-    @property
-    def problems(self) -> int:
-        """How many problems the trials need at a point: one for each length and condition."""
-        columns = [self.trials.lengths, *self.trials.conditions.values()]
-        return len(set(zip(*(column.tolist() for column in columns), strict=True)))
-
-    @property
-    def states(self) -> int:
-        """How many states the task's problems have."""
-        middle = jnp.array([c.support.middle for c in self.coordinates])
-        return len(jax.eval_shape(self.one, middle)[0].state_names)
-
-    def one(self, point: Point) -> tuple[Problem, Observer]:
-        """The problem and observer of the first trial."""
-        first = {name: values[0].item() for name, values in self.trials.conditions.items()}
-        return self.at(point)(steps=int(self.trials.lengths[0]), **first)
 
     @property
     def supports(self) -> list[Support]:
@@ -85,91 +112,140 @@ class Objective(eqx.Module):
 
     @property
     def bounds(self) -> np.ndarray:
-        """Low and high of each coordinate on its line, shape (p, 2)."""
+        """The lowest and highest value of each coordinate on the search scale, shape (p, 2)."""
         return np.array([support.bounds for support in self.supports])
+
+    @property
+    def n_samples(self) -> float:
+        """The number of samples that were recorded: the scale of log likelihoods that matter."""
+        return float(np.isfinite(np.asarray(self.trials.observed)).sum())
+
+    @property
+    def n_problems(self) -> int:
+        """How many problems the trials need at a point: one for each length and condition."""
+        columns = [self.trials.lengths, *self.trials.conditions.values()]
+        return len(set(zip(*(column.tolist() for column in columns), strict=True)))
+
+    def n_states(self, data: DataSets) -> int:
+        """The number of states of the task's problems."""
+        middle = jnp.array([*(support.middle for support in self.supports), 0.0])
+        first = {name: values[0].item() for name, values in self.trials.conditions.items()}
+
+        def first_problem(point: Point) -> Problem:
+            make = self.at(point, data.columns)
+            return make(steps=int(self.trials.lengths[0]), **first)[0]
+
+        return len(jax.eval_shape(first_problem, middle).state_names)
 
     def values(self, point: Any) -> dict[str, Any]:
         """Natural values by coordinate's name, within the supports whatever the rounding."""
-        each = [(c.name, c.support, x) for c, x in zip(self.coordinates, point, strict=True)]
-        return {name: jnp.clip(s.from_search_scale(x), s.low, s.high) for name, s, x in each}
+        return {
+            c.name: jnp.clip(c.support.from_search_scale(x), c.support.low, c.support.high)
+            for c, x in zip(self.coordinates, point, strict=True)
+        }
 
     def point(self, values: Mapping[str, Any]) -> Array:
-        """The point of natural values by name; a parameter's name alone stands for all levels."""
-        each = [values.get(c.name, values.get(c.parameter)) for c in self.coordinates]
-        for coordinate, value in zip(self.coordinates, each, strict=True):
+        """The point of natural values by name; a parameter's name alone stands for all groups."""
+        point = []
+        for coordinate in self.coordinates:
+            value = values.get(coordinate.name, values.get(coordinate.parameter))
             if value is None:
                 raise InputError(f"a value for {coordinate.name} is missing")
             if checks.is_concrete(value) and value not in coordinate.support:
                 raise InputError(
                     f"{coordinate.name} must lie in {coordinate.support}, got {value:g}"
                 )
-        supports = [c.support for c in self.coordinates]
-        return jnp.array(
-            [s.to_search_scale(value) for s, value in zip(supports, each, strict=True)]
-        )
+            point.append(coordinate.support.to_search_scale(value))
+        return jnp.array(point)
 
-    def at(self, point: Any) -> Callable[..., tuple[Problem, Observer]]:
-        """The problem and observer at a point, as a function of steps and conditions."""
-        coordinates, fixed = self.coordinates, dict(self.fixed)
+    def at(self, point: Any, columns: Mapping[str, Array] | None = None) -> ProblemMaker:
+        """The problem and observer at a point, as a function of steps and conditions.
+
+        With `columns`, the point's last entry is the number of the data set whose values of these
+        parameters are taken.
+        """
+        fixed = dict(self.fixed)
+        if columns:
+            data_set = jnp.asarray(point[len(self.coordinates)]).astype(int)
+            fixed |= {name: values[data_set] for name, values in columns.items()}
 
         def make(steps: int, **conditions: Any) -> tuple[Problem, Observer]:
-            levels = {by: conditions.pop(_level_of(by)) for by, _ in self.labels}
-            found: dict[str, Any] = {}
-            for name in dict.fromkeys(c.parameter for c in coordinates):
-                own = [i for i, c in enumerate(coordinates) if c.parameter == name]
-                support = coordinates[own[0]].support
-                value = support.from_search_scale(point[np.array(own)])
-                level = 0 if support.per is None else levels[support.per]
-                found[name] = value[jnp.asarray(level).astype(int)]
-            seen = {name: found.pop(name) for name in list(found) if of_recording(name)}
-            problem = self.task(steps=steps, **fixed, **found, **conditions)
-            if seen:
-                return problem, its_recording(self.observer).with_noises(seen)(problem)
-            return problem, self.observer(problem)
+            indices = {
+                grouping.label: grouping.index(conditions[grouping.label])
+                for grouping in self.groupings
+            }
+            for grouping in self.groupings:
+                if not grouping.task_takes_it:
+                    del conditions[grouping.label]
+            free = self._parameters(point, indices)
+            noises = {c.parameter for c in self.coordinates if c.of_observer}
+            of_task = {name: value for name, value in free.items() if name not in noises}
+            problem = self.task(steps=steps, **fixed, **of_task, **conditions)
+            if not noises:
+                return problem, self.observer(problem)
+            assert isinstance(self.observer, ObserverSpec)  # only its noises can be free
+            return problem, self.observer.with_noises({n: free[n] for n in noises})(problem)
 
         return make
 
+    def _parameters(self, point: Any, indices: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the free parameters in the groups of these numbers, by name."""
+        values = {}
+        for name in dict.fromkeys(c.parameter for c in self.coordinates):
+            own = [i for i, c in enumerate(self.coordinates) if c.parameter == name]
+            support = self.coordinates[own[0]].support
+            of_groups = support.from_search_scale(point[np.array(own)])
+            values[name] = of_groups[0 if support.per is None else indices[support.per]]
+        return values
+
     def log_likelihoods(self, point: Point) -> Float[Array, " N"]:
-        """Of each trial; -inf for all where the model cannot be."""
-        return log_likelihoods_at(self.at, point[None], self.trials, telling=self.telling)[0]
+        """The log likelihood of each trial; -inf for all where the model has no policy."""
+        return log_likelihoods_at(self.at, point[None], self.trials, telling=self.rank)[0]
 
     def log_prior(self, point: Any) -> Float[Array, ""]:
-        """Of all coordinates, up to a constant."""
-        each = zip(self.coordinates, point, strict=True)
-        return sum((c.support.log_prior(x) for c, x in each), jnp.zeros(()))
+        """The log prior of all coordinates, up to a constant."""
+        terms = [c.support.log_prior(x) for c, x in zip(self.coordinates, point, strict=True)]
+        return sum(terms, jnp.zeros(()))
 
 
 @lean_jit
 def evaluate(
     objective: Objective,
+    data: DataSets,
+    which: Int[Array, " S"],
     points: Float[Array, "S p"],
-    weights: Float[Array, "S N"],
+    counted: Float[Array, " S"],
+    *,
     gradient: bool,
     priors: bool,
-    observed: Float[Array, "S N T o"] | None = None,
 ) -> tuple[Float[Array, " S"], Float[Array, "S p"]]:
-    """The log likelihood at each point (with `priors`: plus log prior), and its gradient (zeros
-    unless asked for).
+    """The log likelihood of data set `which[i]` at `points[i]`, and its gradient.
 
-    Each trial is counted by its weight: 0 leaves it out, 2 takes it twice. Each point may have
-    samples of its own.
+    With `priors`, the log prior is added. The gradient is zero unless it is asked for. Points whose
+    `counted` is 0 rather than 1 only fill up the batch: their value is 0.
     """
+    # Picked here, so that an accelerator is sent all data once and not at every step.
+    observed = None if data.observed is None else data.observed[which]
+    weights = jnp.ones((len(which), len(objective.trials)))
+    weights = counted[:, None] * (weights if data.weights is None else data.weights[which])
 
     def values_at(points: Float[Array, "S p"]) -> Float[Array, " S"]:
+        with_data_set = jnp.concatenate([points, which[:, None].astype(float)], axis=1)
         values = log_likelihoods_at(
-            objective.at,
-            points,
+            lambda point: objective.at(point, data.columns),
+            with_data_set,
             objective.trials,
             observed=observed,
             weights=weights,
-            telling=objective.telling,
+            telling=objective.rank,
         )
         return values + jax.vmap(objective.log_prior)(points) if priors else values
 
     if not gradient:
         return values_at(points), jnp.zeros_like(points)
+    # No point affects another's value, so one pull-back of ones gives every gradient.
     values, pull_back = jax.vjp(values_at, points)
-    return values, pull_back(jnp.ones_like(values))[0]  # no point has to do with another's value
+    return values, pull_back(jnp.ones_like(values))[0]
 
 
 @lean_jit
@@ -177,208 +253,31 @@ def scores(objective: Objective, point: Point) -> tuple[Float[Array, " N"], Floa
     """Each trial's log likelihood, and its derivative by each coordinate."""
 
     def twice(point: Point) -> tuple[Array, Array]:
-        each = objective.log_likelihoods(point)
-        return each, each
+        values = objective.log_likelihoods(point)
+        return values, values
 
-    derivative, each = jax.jacfwd(twice, has_aux=True)(point)
-    return each, derivative
-
-
-def make_objective(
-    task: Task,
-    trials: Trials,
-    free: Free,
-    *,
-    fixed: Mapping[str, Any] | None = None,
-    observer: Callable[[Problem], Observer] | None = None,
-) -> Objective:
-    """Check what a user hands in, and put it together. See `fit` for the arguments."""
-    checks.require_float64()
-    if not callable(task) or isinstance(task, Problem):
-        raise InputError(f"a task is a function that makes a Problem, got {task!r}")
-    if not isinstance(trials, Trials):
-        raise InputError(
-            "fitting needs Trials: mc.Trials.recorded(samples, dt=...), or mc.io.read(file)"
-        )
-    if len(trials) == 0:
-        raise InputError("there are no trials")
-    if observer is None:
-        observer = ObserverSpec(trials.channel_names)
-    if not callable(observer) or isinstance(observer, Observer):
-        raise InputError(
-            "observer must be a function of the problem, as mc.ObserverSpec(['position'], 1e-3)"
-        )
-    takes = takes_arguments(task)
-    fixed = dict(fixed or {})
-    for name in fixed:
-        checks.one_of("parameter", name, takes)
-    fixed = {
-        name: it.item() if np.ndim(it) == 0 and hasattr(it, "item") else it
-        for name, it in fixed.items()
-    }
-    step = float(trials.times[1] - trials.times[0])
-    if "dt" in takes and not np.isclose(fixed.setdefault("dt", step), step, rtol=1e-6):
-        _wrong_step(step, fixed["dt"])
-    supports = supports_of(task, free, observer, trials)
-    for name in (*supports, *fixed):
-        if name == "steps":
-            raise InputError("steps cannot be free or fixed: the trials' lengths tell it")
-        if name in fixed and name in trials.conditions:
-            raise InputError(f"{name} cannot be fixed: it is a condition of the trials")
-    for name in supports:
-        if name in fixed:
-            raise InputError(f"{name} cannot be both free and fixed")
-        if name in trials.conditions:
-            raise InputError(f"{name} cannot be free: it is a condition of the trials")
-    by = dict.fromkeys(s.per for s in supports.values() if s.per is not None)
-    labels = tuple((name, _levels(name, trials)) for name in by)
-    coordinates = [
-        Coordinate(name, support, level)
-        for name, support in supports.items()
-        for level in ((None,) if support.per is None else dict(labels)[support.per])
-    ]
-    objective = Objective(
-        trials=_for_task(task, trials, labels),
-        task=task,
-        observer=observer,
-        coordinates=tuple(coordinates),
-        fixed=tuple(fixed.items()),
-        labels=labels,
-    )
-    dt, telling = _probe(objective)
-    if not np.isclose(dt, step, rtol=1e-6):  # a task with a step of its own
-        _wrong_step(step, float(dt))
-    return dataclasses.replace(objective, telling=int(telling))
+    derivatives, values = jax.jacfwd(twice, has_aux=True)(point)
+    return values, derivatives
 
 
-@eqx.filter_jit
-def _probe(objective: Objective) -> tuple[Float[Array, ""], Int[Array, ""]]:
-    """The task's step, and how many channels of a sample tell something new: at a few points well
-    within the supports, because at their ends noises may vanish."""
-    supports = [c.support for c in objective.coordinates]
-    points = jnp.array([[s.middle + part * s.width for s in supports] for part in (-0.1, 0.0, 0.1)])
+@lean_jit
+def step_and_rank(objective: Objective, data: DataSets) -> tuple[Float[Array, ""], Int[Array, ""]]:
+    """The time step of the task's problems, and the largest rank of an innovation.
 
-    def at(point: Point) -> tuple[Array, Array]:
-        # Of all lengths and conditions: noises may differ between them.
-        problems = [
-            group.problem for group, _ in groups(objective.at(point), objective.trials, None, None)
-        ]
-        return problems[0].dt[0], jnp.stack(
-            [jax.vmap(innovation_rank)(each).max() for each in problems]
-        ).max()
+    Taken over all lengths, conditions and data sets, at a few points well within the supports,
+    because at their ends noises may vanish.
+    """
+    parts = jnp.array([-0.1, 0.0, 0.1])
+    supports = objective.supports
 
-    dt, telling = jax.vmap(at)(points)
-    return dt[0], telling.max()
+    def at(part: Array, data_set: Array) -> tuple[Array, Array]:
+        point = jnp.stack([*(s.middle + part * s.width for s in supports), data_set])
+        make = objective.at(point, data.columns)
+        problems = [group.problem for group, _ in groups(make, objective.trials, None, None)]
+        ranks = [jax.vmap(innovation_rank)(problem).max() for problem in problems]
+        return problems[0].dt[0], jnp.stack(ranks).max()
 
-
-def _wrong_step(trials: float, problem: float) -> NoReturn:
-    raise InputError(
-        f"the trials are on a grid of {trials:g} s, the problem steps by {problem:g} s"
-    )
-
-
-def takes_arguments(task: Task) -> list[str]:
-    """The names of what a task takes."""
-    if hasattr(task, "parameters"):
-        return list(declared_parameters(task))
-    return list(inspect.signature(task).parameters)
-
-
-def supports_of(
-    task: Task,
-    free: Free,
-    observer: Callable[[Problem], Observer] | None,
-    trials: Trials | None = None,
-) -> dict[str, Support]:
-    """Where each free parameter can lie, by name: as given, or the task's usual support. Recording
-    noise has a usual one only where `trials` tell the size of what was recorded."""
-    if isinstance(free, str) or not isinstance(free, (Mapping, Sequence)):
-        raise InputError(f"free must name parameters with their support, got {free!r}")
-    if not free:
-        raise InputError("nothing is free: name at least one parameter to infer")
-    takes = takes_arguments(task)
-    noises = observer.parameters if isinstance(observer, ObserverSpec) else ()
-    given: Mapping[str, Support | None]
-    given = free if isinstance(free, Mapping) else dict.fromkeys(free)
-    supports: dict[str, Support] = {}
-    for name, support in given.items():
-        checks.one_of("parameter", name, [*takes, *noises])
-        if support is None:
-            support = _usual_support(task, name, trials)
-        if not isinstance(support, Support):
-            raise InputError(
-                f"the support of {name} must be made by LogUniform(low, high), Uniform, LogNormal "
-                f"or Normal, got {support!r}"
-            )
-        supports[name] = support
-    if "recording_noise" in supports and any(
-        name != "recording_noise" and of_recording(name) for name in supports
-    ):
-        raise InputError("recording_noise stands for all channels: free it or theirs, not both")
-    return supports
-
-
-def _usual_support(task: Task, name: str, trials: Trials | None) -> Support:
-    if of_recording(name) and trials is not None:
-        one = name.removeprefix("recording_noise_")
-        samples = np.asarray(trials.observed)
-        if one in trials.channel_names:
-            samples = samples[..., [trials.channel_names.index(one)]]
-        size = float(np.nanmax(samples) - np.nanmin(samples)) or 1.0
-        return LogUniform(1e-5 * size, 0.5 * size)
-    support = declared_parameters(task)[name].support if hasattr(task, "parameters") else None
-    if support is None:
-        raise InputError(
-            f"{name} has no support of its own: say where it can lie, as in "
-            f"free={{'{name}': mc.LogUniform(low, high)}}"
-        )
-    return support
-
-
-def _levels(by: str, trials: Trials) -> tuple[Any, ...]:
-    if by not in trials.conditions:
-        known = ", ".join(trials.conditions) or "none"
-        raise InputError(f"the trials have no condition {by!r} to tell levels by; theirs: {known}")
-    return tuple(np.unique(trials.conditions[by]).tolist())
-
-
-def _for_task(task: Task, trials: Trials, labels: Iterable[tuple[str, tuple[Any, ...]]]) -> Trials:
-    """What was recorded of the trials, with the conditions that the task takes, and each trial's
-    level of each label, both as real numbers where they can be: such trials run together."""
-    takes = takes_arguments(task)
-    conditions: dict[str, Any] = {}
-    for name, values in trials.conditions.items():
-        if name in takes:
-            whole = values.dtype.kind in "iu" and not _takes_whole(task, name)
-            conditions[name] = values.astype(float) if whole else values
-    for by, levels in labels:
-        code = {level: float(i) for i, level in enumerate(levels)}
-        conditions[_level_of(by)] = np.array([code[v] for v in trials.conditions[by].tolist()])
-    return Trials(
-        trials.observed,
-        trials.times,
-        starts=trials.starts,
-        channels=dict(zip(trials.channel_names, trials.channel_units, strict=True)),
-        lengths=trials.lengths,
-        conditions=conditions,
-    )
-
-
-def _takes_whole(task: Task, name: str) -> bool:
-    return isinstance(inspect.signature(task).parameters[name].default, int)
-
-
-def _level_of(by: str) -> str:
-    return f"level of {by}"
-
-
-def of_recording(name: str) -> bool:
-    """Whether a parameter is the recording's noise, rather than the task's."""
-    return name.startswith("recording_noise")
-
-
-def its_recording(observer: Any) -> ObserverSpec:
-    """The observer, if its noise can be a parameter."""
-    if not isinstance(observer, ObserverSpec):
-        raise InputError("recording noise can be inferred of a mc.ObserverSpec only")
-    return observer
+    of_data_sets = jax.vmap(at, in_axes=(None, 0))
+    data_sets = jnp.arange(data.count, dtype=float)
+    dt, rank = jax.vmap(of_data_sets, in_axes=(0, None))(parts, data_sets)
+    return dt.ravel()[0], rank.max()

@@ -1,149 +1,183 @@
 """Profile likelihood: how far a parameter can go before the data object, whatever the others do."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import NormalDist
 
 import numpy as np
 
-from motorcost.fitting.objective import Objective
-from motorcost.fitting.search import Ask, Evaluate, StoppedError, run_together, search
+from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.engine import search_all
 
 # The root of twice the drop may miss the quantile (1.96) by this much: half a per cent.
 CLOSE_ENOUGH = 0.01
+# Points that a search for the best values of the other parameters may try.
+MOST_EVALUATIONS = 60
+# Points that are tried between one that is too near and one that is too far.
+MOST_BISECTIONS = 8
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The profile of one coordinate: at each of `points` (on its line, increasing) the log
-    likelihood when the others are chosen best. `ends` are those of the interval at `level`, on
-    the line, infinite where the support ends before the data object."""
+    """The profile likelihood of one coordinate.
+
+    - `points`: on the search scale, increasing; `log_likelihoods` there, with the others at their
+      best.
+    - `ends`: of the interval at `level`, on the search scale; infinite where the support ends
+      before the data object, NaN if the user interrupted.
+    - `gain`: by which a point of the profile is more probable than the fit's maximum.
+    """
 
     name: str
     level: float
     points: np.ndarray
     log_likelihoods: np.ndarray
     ends: tuple[float, float]
-    gain: float  # by which a point of the profile is more probable than the fit's maximum
-
-
-@dataclass(frozen=True)
-class _Side:
-    points: list[float]
-    values: list[float]
-    end: float
+    gain: float
 
 
 def profiles(
-    objective: Objective,
-    evaluate: Evaluate,
+    batched: BatchedObjective,
     point: np.ndarray,
     value: float,
     sd: np.ndarray,
     *,
-    scale: float,
     level: float = 0.95,
     which: Sequence[int] | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> tuple[list[Profile], bool]:
-    """Profiles of the coordinates `which` (all if left out), both sides of all at once, and
-    whether the user interrupted.
+    """Profiles of the coordinates `which` (all if left out), and whether the user interrupted.
 
-    Around the maximum `value` at `point`; `sd` says where to look first.
+    Around the maximum `value` at `point`; `sd` says where to look first. Both sides of all
+    coordinates are followed together.
     """
     chosen = list(range(len(point)) if which is None else which)
-    sides = [(k, sign) for k in chosen for sign in (-1, 1)]
-
-    def worker(k: int, sign: int) -> Callable[[Ask], _Side]:
-        return lambda ask: _side(objective, ask, point, value, sd, k, sign, scale, level)
-
-    found, stopped = run_together([worker(*side) for side in sides], evaluate, tick)
-    both = dict(zip(sides, found, strict=True))
+    bounds = batched.objective.bounds
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    sides = {
+        (k, sign): _Side(k, sign, z, point, value, float(sd[k]), float(bounds[k, (sign + 1) // 2]))
+        for k in chosen
+        for sign in (-1, 1)
+    }
+    interrupted = _follow(list(sides.values()), batched, tick)
     result = []
     for k in chosen:
-        low, high = both[k, -1], both[k, 1]
+        low, high = sides[k, -1], sides[k, 1]
         at = np.array([*low.points, float(point[k]), *high.points])
         values = np.array([*low.values, value, *high.values])
         order = np.argsort(at)
         result.append(
             Profile(
-                objective.names[k],
-                level,
-                at[order],
-                values[order],
-                (low.end, high.end),
-                float(np.nanmax(values) - value),
+                name=batched.objective.names[k],
+                level=level,
+                points=at[order],
+                log_likelihoods=values[order],
+                ends=(low.end, high.end),
+                gain=float(np.nanmax(values) - value),
             )
         )
-    return result, stopped
+    return result, interrupted
 
 
-def _side(
-    objective: Objective,
-    ask: Ask,
-    point: np.ndarray,
-    value: float,
-    sd: np.ndarray,
-    k: int,
-    sign: int,
-    scale: float,
-    level: float,
-) -> _Side:
-    """Walk from the maximum outwards until the signed root of twice the drop reaches the normal
-    quantile: it grows almost linearly, so that secant steps arrive quickly."""
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    edge = float(objective.bounds[k, 0 if sign < 0 else 1])
-    others = np.delete(np.arange(len(point)), k)
-    side = _Side([], [], np.nan)
-    so_far = point
+def _follow(sides: list[_Side], batched: BatchedObjective, tick: Callable[[], None]) -> bool:
+    """Walk along all sides until each has its end; true if the user interrupted."""
+    objective = batched.objective
 
-    def root_at(x: float) -> float:
-        nonlocal so_far
-        start = np.array(so_far)
-        start[k] = x
+    def of_one_data_set(_: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        tick()
+        return batched(np.zeros(len(points), int), points)
 
-        def held(rest: np.ndarray) -> tuple[float, np.ndarray]:
-            whole = np.array(start)
-            whole[others] = rest
-            its_value, gradient = ask(whole)
-            return its_value, gradient[others]
+    while walking := [side for side in sides if not side.done]:
+        starts = np.stack([side.start() for side in walking])
+        bounds = np.repeat(objective.bounds[None], len(walking), axis=0)
+        for side, held in zip(walking, bounds, strict=True):
+            held[side.k] = side.next  # equal bounds hold a coordinate
+        found, interrupted = search_all(
+            of_one_data_set,
+            starts,
+            bounds,
+            scale=objective.n_samples,
+            max_evaluations=MOST_EVALUATIONS,
+        )
+        if interrupted:
+            return True
+        for side, best in zip(walking, found, strict=True):
+            side.tell(best.point, best.value)
+    return False
 
-        if len(others):
-            best = search(held, start[others], objective.bounds[others], "gradient", scale, 60)
-            if best.message == "interrupted":
-                raise StoppedError
-            start[others], best_value = best.point, best.value
+
+@dataclass
+class _Side:
+    """A walk from the maximum outwards until the signed root of twice the drop in log likelihood
+    reaches the normal quantile `z`: it grows almost linearly, so secant steps arrive quickly."""
+
+    k: int
+    sign: int
+    z: float
+    maximum: np.ndarray
+    value: float
+    sd: float
+    edge: float
+    points: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
+    end: float = np.nan
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        self._best = self.maximum  # of the others, at the last point
+        self._reach = abs(self.edge - self.maximum[self.k])
+        known = np.isfinite(self.sd) and self.sd > 0
+        self._step = self.z * self.sd if known else self._reach / 4
+        # Distances from the maximum: one that the data allow, and one that they refuse.
+        self._near, self._near_root = 0.0, 0.0
+        self._far, self._far_root = np.inf, np.inf
+        self._bisections = 0
+        self._outwards()
+
+    @property
+    def next(self) -> float:
+        """The value at which the coordinate is held next."""
+        return float(self.maximum[self.k] + self.sign * self._tried)
+
+    def start(self) -> np.ndarray:
+        """Where the search for the best values of the others begins."""
+        start = np.array(self._best)
+        start[self.k] = self.next
+        return start
+
+    def tell(self, point: np.ndarray, value: float) -> None:
+        """Take the best point found at `next`, and choose the next one."""
+        if np.isfinite(value):
+            self._best = point
+        self.points.append(self.next)
+        self.values.append(value)
+        root = float(np.sqrt(max(2.0 * (self.value - value), 0.0)))
+        bracketed = bool(np.isfinite(self._far))
+        if root >= (self.z - CLOSE_ENOUGH if bracketed else self.z):
+            self._far, self._far_root = self._tried, root
         else:
-            best_value = held(start[others])[0]
-        if np.isfinite(best_value):
-            so_far = start
-        side.points.append(x)
-        side.values.append(best_value)
-        return float(np.sqrt(max(2.0 * (value - best_value), 0.0)))
+            self._near, self._near_root = self._tried, root
+        if not np.isfinite(self._far):
+            root = max(self._near_root, 0.1)
+            longer = 1.3 * (self.z - self._near_root) / root * self._near
+            self._step = min(max(longer, self._step / 4), 3 * self._near)
+            self._outwards()
+        else:
+            self._inwards(count=bracketed)
 
-    reach = abs(edge - point[k])
-    step = z * float(sd[k]) if np.isfinite(sd[k]) and sd[k] > 0 else reach / 4
-    near, near_root = 0.0, 0.0
-    try:
-        while True:  # outwards, until the quantile lies between `near` and `far`
-            far = min(near + step, reach)
-            if far <= near:
-                return _Side(side.points, side.values, sign * np.inf)
-            far_root = root_at(point[k] + sign * far)
-            if far_root >= z:
-                break
-            near, near_root = far, far_root
-            step = min(max(1.3 * (z - near_root) / max(near_root, 0.1) * near, step / 4), 3 * near)
-        for _ in range(8):  # then inwards
-            if abs(far_root - z) < CLOSE_ENOUGH:
-                break
-            share = (z - near_root) / (far_root - near_root)  # 0 if far_root is infinite
-            middle = near + min(max(share, 0.1), 0.95) * (far - near)
-            middle_root = root_at(point[k] + sign * middle)
-            if middle_root < z - CLOSE_ENOUGH:
-                near, near_root = middle, middle_root
-            else:
-                far, far_root = middle, middle_root
-        return _Side(side.points, side.values, point[k] + sign * far)
-    except StoppedError:
-        return side
+    def _outwards(self) -> None:
+        self._tried = min(self._near + self._step, self._reach)
+        if self._tried <= self._near:  # the support ends before the data object
+            self.done, self.end = True, self.sign * np.inf
+
+    def _inwards(self, *, count: bool) -> None:
+        self._bisections += count
+        close = abs(self._far_root - self.z) < CLOSE_ENOUGH
+        if close or self._bisections >= MOST_BISECTIONS:
+            self.done = True
+            self.end = float(self.maximum[self.k] + self.sign * self._far)
+            return
+        share = (self.z - self._near_root) / (self._far_root - self._near_root)  # 0 if far is inf
+        self._tried = self._near + min(max(share, 0.1), 0.95) * (self._far - self._near)

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from motorcost import tasks
-from motorcost.fitting.fitted import AGREEMENT
+from motorcost.fitting.engine import AGREEMENT
 from motorcost.io import written_whole
 from motorcost.plots import (
     plot_beliefs,

@@ -20,10 +20,11 @@ from motorcost.diagnostics import (
 )
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting import baselines
+from motorcost.fitting.batching import log_likelihoods_along
 from motorcost.fitting.estimate import fit
 from motorcost.fitting.fitted import Fit
-from motorcost.fitting.maximum import Progress, evaluator
 from motorcost.fitting.profiles import Profile
+from motorcost.fitting.progress import Progress
 from motorcost.model.observer import ObserverSpec
 from motorcost.model.trials import Trials
 from motorcost.study.settings import Study, check_bootstrap
@@ -184,4 +185,4 @@ def _slice(found: Fit, profile: Profile) -> tuple[np.ndarray, np.ndarray]:
     grid = np.linspace(profile.points.min(), profile.points.max(), 21)
     points = np.tile(found.point, (len(grid), 1))
     points[:, k] = grid
-    return grid, evaluator(found.objective, found.size, True, found.priors)(points)[0]
+    return grid, log_likelihoods_along(found.objective, points, priors=found.priors)

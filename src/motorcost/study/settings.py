@@ -21,8 +21,8 @@ import jax
 from motorcost import checks, io, tasks
 from motorcost.data.movements import Movements, concatenate_movements
 from motorcost.errors import InputError
-from motorcost.fitting.objective import takes_arguments
-from motorcost.fitting.search import METHODS, Method
+from motorcost.fitting.derivative_free import METHODS, Method
+from motorcost.fitting.specification import takes_arguments
 from motorcost.io import datasets
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials

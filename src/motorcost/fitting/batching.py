@@ -1,0 +1,96 @@
+"""The objective at any number of points, in batches of one compiled size, on all cores."""
+
+from __future__ import annotations
+
+import copy
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from motorcost.fitting.objective import DataSets, Objective, evaluate
+from motorcost.numerics.linalg import batch_size
+
+# Samples whose likelihoods even an accelerator computes at once: some 10 GB go through its memory.
+MOST_SAMPLES = 100_000_000
+
+
+class BatchedObjective:
+    """The log likelihoods (with `priors`: log posteriors) of data sets at points.
+
+    - `data`: what differs between the data sets; left out, there is one, of the objective's trials.
+    - `expected`: how many points will mostly be asked for at once, which decides the batch.
+    - `gradient`: whether gradients are computed too; otherwise they are zero.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        data: DataSets | None = None,
+        *,
+        expected: int,
+        gradient: bool = True,
+        priors: bool = False,
+    ) -> None:
+        self.objective = objective
+        self.data = DataSets() if data is None else data
+        self._gradient, self._priors = gradient, priors
+        self._cores = cores_to_use()
+        # Problems that are solved side by side wait for the slowest, so with many problems at each
+        # point there is nothing to gain from several points in a batch.
+        few = max(1, batch_size(objective.n_states(self.data)) // objective.n_problems)
+        fit_in_memory = max(1, MOST_SAMPLES // objective.trials.observed.size)
+        self._size = min(-(-expected // self._cores), few, fit_in_memory)
+
+    def values_only(self) -> BatchedObjective:
+        """The same without gradients."""
+        other = copy.copy(self)
+        other._gradient = False
+        return other
+
+    def __call__(self, which: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The value of data set `which[i]` at `points[i]` (S, p), and its gradient.
+
+        Points with a NaN are not computed; their values and gradients are NaN.
+        """
+        values, gradients = np.full(len(points), np.nan), np.full(points.shape, np.nan)
+        asked = np.flatnonzero(~np.isnan(points).any(axis=1))
+        batches = [asked[i : i + self._size] for i in range(0, len(asked), self._size)]
+
+        def computed(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            filled = np.resize(rows, self._size)
+            counted = (np.arange(self._size) < len(rows)).astype(float)
+            value, gradient = evaluate(
+                self.objective,
+                self.data,
+                jnp.asarray(which[filled]),
+                jnp.asarray(points[filled]),
+                jnp.asarray(counted),
+                gradient=self._gradient,
+                priors=self._priors,
+            )
+            return np.asarray(value), np.asarray(gradient)
+
+        with ThreadPoolExecutor(self._cores) as pool:
+            for rows, (value, gradient) in zip(batches, pool.map(computed, batches), strict=True):
+                values[rows], gradients[rows] = value[: len(rows)], gradient[: len(rows)]
+        return values, gradients
+
+
+def log_likelihoods_along(
+    objective: Objective, points: np.ndarray, *, priors: bool = False
+) -> np.ndarray:
+    """The log likelihood of the objective's own trials at each of `points` (S, p)."""
+    batched = BatchedObjective(objective, expected=len(points), gradient=False, priors=priors)
+    return batched(np.zeros(len(points), int), points)[0]
+
+
+def cores_to_use() -> int:
+    """How many programs to run at once: one on an accelerator, which is full with one."""
+    if jax.default_backend() != "cpu":
+        return 1
+    if hasattr(os, "sched_getaffinity"):  # what this process may use, where the system tells
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
