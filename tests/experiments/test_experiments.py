@@ -149,5 +149,7 @@ def test_an_outcome_of_another_format_is_refused(tmp_path):
     file = tmp_path / "fig4-smoke.json"
     for content in ("", "[]", '{"format": 99}', '{"format": 1, "version": "0", "numbers": []}'):
         file.write_text(content)
-        with pytest.raises(InputError, match="is no outcome that this version can read"):
+        with pytest.raises(
+            InputError, match="is no outcome of an experiment that this version can read"
+        ):
             outcomes(tmp_path)

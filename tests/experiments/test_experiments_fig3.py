@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import motorcost as mc
 from motorcost.experiments import fig3, recorded_reaches
-from motorcost.sweeps.fingerprint import fingerprint
+from motorcost.sweeps.identity import settings_of
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "pointing"
 TRUTH = {"effort": 1e-6, "velocity": 0.3, "force": 0.02}
@@ -182,11 +182,11 @@ def test_the_data_travel_with_the_function(tmp_path, positions):
     (sweep,) = fig3.EXPERIMENT.sweeps(at_smoke(tmp_path))
     again = pickle.loads(pickle.dumps(sweep.function))
     assert_array_equal(again.reaches[30].samples, sweep.function.reaches[30].samples)
-    assert fingerprint(again) == fingerprint(sweep.function)
+    assert settings_of(again) == settings_of(sweep.function)
     assert str(tmp_path) not in repr(again)
     write_pointing(tmp_path, positions[1:4])
     (other,) = fig3.EXPERIMENT.sweeps(at_smoke(tmp_path))
-    assert fingerprint(other.function) != fingerprint(sweep.function)
+    assert settings_of(other.function) != settings_of(sweep.function)
 
 
 @pytest.mark.parametrize("given", ["nothing", "no such folder", "an empty folder"])

@@ -114,7 +114,7 @@ def test_bad_arguments_are_told():
     columns = {"effort": [1e-5]}
     with pytest.raises(mc.InputError, match="did you mean motor_noise"):  # before the first cell
         mc.sweep(recovery, columns | {"motor_nose": [0.5]}, call="arrays", folder="nowhere/at/all")
-    with pytest.raises(mc.InputError, match=r'sweep it apart=\["n_trials"\]'):
+    with pytest.raises(mc.InputError, match=r'sweep it static=\["n_trials"\]'):
         mc.sweep(recovery, columns | {"n_trials": [5]}, call="arrays", folder="nowhere/at/all")
     with pytest.raises(mc.InputError, match=r"measure is called with \(key, truth, true_policy"):
         mc.Recovery(mc.tasks.reaching, ["effort"], measure=lambda truth, found: {})

@@ -64,9 +64,9 @@ def draw_many(keys, effort, trials, task):
 
 def test_rows_do_not_depend_on_who_runs_them(tmp_path):
     calls = {
-        "each": (draw, {"together": 2}),
-        "vmap": (draw, {"together": 4, "apart": ["trials"]}),
-        "arrays": (draw_many, {"together": 4, "apart": ["trials"]}),
+        "each": (draw, {"batch_size": 2}),
+        "vmap": (draw, {"batch_size": 4, "static": ["trials"]}),
+        "arrays": (draw_many, {"batch_size": 4, "static": ["trials"]}),
     }
     here = {
         call: sweep(function, GRID, repetitions=3, seed=1, call=call, **options)
@@ -109,7 +109,7 @@ def test_processes_of_its_own(tmp_path):
             file.write(f"{os.getpid()}\n")
         return {"x": a * factor}
 
-    table = sweep(traced, {"a": range(12)}, call="vmap", together=2, workers=1)
+    table = sweep(traced, {"a": range(12)}, call="vmap", batch_size=2, workers=1)
     same(table, sweep(scale, {"a": range(12)}).drop(columns="word"))
     (process,) = traces.read_text().split()  # compiled once, not for each chunk
     assert int(process) != os.getpid()

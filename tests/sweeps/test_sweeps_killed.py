@@ -1,4 +1,4 @@
-"""A sweep that is killed at any moment goes on, and ends with the table it would have had."""
+"""A sweep that is killed at any moment continues, and ends with the table it would have had."""
 
 import collections
 import os
@@ -151,7 +151,7 @@ def test_killed_and_interrupted_with_workers(script, monkeypatch):
         if end == signal.SIGINT:
             *_, name, note = errors.strip().splitlines()
             assert name == "KeyboardInterrupt"
-            assert "of 80 rows are kept in results: the same call goes on" in note
+            assert "of 80 rows are kept in results: the same call continues" in note
             assert errors.count("Traceback") == 1
             assert " - distributed" not in errors  # as its log would begin
         workers_end(script)

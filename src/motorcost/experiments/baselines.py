@@ -43,7 +43,7 @@ def sweeps(at: Settings) -> list[Sweep]:
     for name, fitted in (("plain-lqg", plain_lqg), ("average-lqg", average_lqg)):
         recovery = recovering(at, fitted=fitted)
         cells = fig2ef.cells(at)[:: at["every"]]
-        plans.append(Sweep(name, recovery, cells, at["repetitions"], together=at["together"]))
+        plans.append(Sweep(name, recovery, cells, at["repetitions"], batch_size=at["batch_size"]))
     return plans
 
 

@@ -154,7 +154,7 @@ def sweeps(at: Settings) -> list[Sweep]:
     full = partial(checked, trials=at["trials"], starts=at["starts"])
     return [
         *fig2ef.sweeps(at),
-        Sweep(WRONG, recovery, cells(at), at["wrong"], together=at["together"]),
+        Sweep(WRONG, recovery, cells(at), at["wrong"], batch_size=at["batch_size"]),
         Sweep(CHECKED, full, {"agent": ["wrong", "right"]}, at["checked"], call="each"),
     ]
 

@@ -33,8 +33,9 @@ class Sweep:
     over: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
     repetitions: int = 1
     call: Literal["each", "vmap", "arrays"] = "arrays"
-    together: int | None = None
-    apart: tuple[str, ...] = ()
+    batch_size: int | None = None
+    static: tuple[str, ...] = ()
+    version: int = 1
 
     @property
     def rows(self) -> int:
@@ -50,8 +51,9 @@ class Sweep:
             self.over,
             repetitions=self.repetitions,
             call=self.call,
-            together=None if self.together is None else min(self.together, self.rows),
-            apart=self.apart,
+            batch_size=None if self.batch_size is None else min(self.batch_size, self.rows),
+            static=self.static,
+            version=self.version,
             folder=folder,
             **how,
         )

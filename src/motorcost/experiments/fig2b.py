@@ -24,7 +24,7 @@ def sweeps(at: Settings) -> list[Sweep]:
         for a, b in product(axis(one, at["grid"]), axis(two, at["grid"])):
             cells.append({"pair": f"{one}-{two}", **TRUTH, one: a, two: b})
     function = LogLikelihood(at["trials"], data_seed=at.get("seed", 0))
-    return [Sweep("reaching-likelihood", function, cells, together=at["together"])]
+    return [Sweep("reaching-likelihood", function, cells, batch_size=at["batch_size"])]
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
@@ -74,9 +74,9 @@ EXPERIMENT = Experiment(
     about="One set of reaches; pairs of costs vary on a grid, the third is the true one. Drawn: "
     "how far the log likelihood lies below its highest value.",
     scales={
-        "smoke": {"grid": 4, "trials": 20, "together": 16},
-        "laptop": {"grid": 25, "trials": 100, "together": 250},
-        "paper": {"grid": 60, "trials": 100, "together": 250},
+        "smoke": {"grid": 4, "trials": 20, "batch_size": 16},
+        "laptop": {"grid": 25, "trials": 100, "batch_size": 250},
+        "paper": {"grid": 60, "trials": 100, "batch_size": 250},
     },
     sweeps=sweeps,
     numbers=numbers,

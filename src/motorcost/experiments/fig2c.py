@@ -24,10 +24,10 @@ def tracked(key: Any, data_seed: int, n_trials: int, n_starts: int) -> dict[str,
     row: dict[str, Any] = {f"{name}_found": value for name, value in found.estimates.items()}
     for i, name in enumerate(STATES):
         variance = np.asarray(beliefs.cov[:, :, i, i])
-        apart = np.asarray(beliefs.mean[:, :, i] - trials.beliefs[:, :, i])
-        some = variance > 1e-12 * variance.max()  # at first the belief is certain
-        z = apart[some] / np.sqrt(variance[some])
-        row[f"{name}_apart"] = np.sqrt(np.mean(apart**2))
+        error = np.asarray(beliefs.mean[:, :, i] - trials.beliefs[:, :, i])
+        uncertain = variance > 1e-12 * variance.max()  # at first the belief is certain
+        z = error[uncertain] / np.sqrt(variance[uncertain])
+        row[f"{name}_error"] = np.sqrt(np.mean(error**2))
         row[f"{name}_range"] = np.ptp(np.asarray(trials.beliefs[:, :, i]))
         row[f"{name}_within"] = np.mean(np.abs(z) < 2)
     return row
@@ -49,7 +49,7 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
     table = table[table["failed"] == ""]
     rows = []
     for name in STATES:
-        relative = table[f"{name}_apart"] / table[f"{name}_range"]
+        relative = table[f"{name}_error"] / table[f"{name}_range"]
         within = table[f"{name}_within"]
         root = np.sqrt(max(len(table), 1))
         rows += [

@@ -33,7 +33,7 @@ def error_of(key: Any, rmse: Any) -> Any:
     return rmse * jnp.sqrt(len(TRUTH)) * direction / jnp.linalg.norm(direction)
 
 
-def apart(key: Any, rmse: Any) -> dict[str, Any]:
+def distance(key: Any, rmse: Any) -> dict[str, Any]:
     """How far the mean movement is then from the true one: root mean square over time."""
     differences = mean_trajectory(error_of(key, rmse)) - mean_trajectory(jnp.zeros(len(TRUTH)))
     root = jnp.sqrt((differences**2).mean(axis=0))
@@ -43,8 +43,12 @@ def apart(key: Any, rmse: Any) -> dict[str, Any]:
 def sweeps(at: Settings) -> list[Sweep]:
     """Random directions at each size of error."""
     over = {"rmse": list(RMSES)}
-    together = at["directions"] * len(RMSES)
-    return [Sweep("reaching-errors", apart, over, at["directions"], call="vmap", together=together)]
+    batch_size = at["directions"] * len(RMSES)
+    return [
+        Sweep(
+            "reaching-errors", distance, over, at["directions"], call="vmap", batch_size=batch_size
+        )
+    ]
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:

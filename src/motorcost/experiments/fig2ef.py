@@ -34,7 +34,9 @@ def cells(at: Settings) -> list[dict[str, Any]]:
 def sweeps(at: Settings) -> list[Sweep]:
     """Each cell simulated and fitted again and again."""
     recovery = recovering(at, measure=DIVERGENCE)
-    return [Sweep("reaching-grid", recovery, cells(at), at["repetitions"], together=at["together"])]
+    return [
+        Sweep("reaching-grid", recovery, cells(at), at["repetitions"], batch_size=at["batch_size"])
+    ]
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
@@ -92,9 +94,9 @@ EXPERIMENT = Experiment(
     "simulated and all three costs inferred. Measured: the root mean square error of log10 of "
     "the estimates.",
     scales={
-        "smoke": {"grid": 2, "trials": 10, "repetitions": 1, "starts": 1, "together": 12},
-        "laptop": {"grid": 5, "trials": 100, "repetitions": 3, "starts": 10, "together": 32},
-        "paper": {"grid": 10, "trials": 100, "repetitions": 10, "starts": 10, "together": 32},
+        "smoke": {"grid": 2, "trials": 10, "repetitions": 1, "starts": 1, "batch_size": 12},
+        "laptop": {"grid": 5, "trials": 100, "repetitions": 3, "starts": 10, "batch_size": 32},
+        "paper": {"grid": 10, "trials": 100, "repetitions": 10, "starts": 10, "batch_size": 32},
     },
     sweeps=sweeps,
     numbers=numbers,

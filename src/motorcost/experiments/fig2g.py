@@ -24,7 +24,12 @@ def sweeps(at: Settings) -> list[Sweep]:
     reps = at["repetitions"]
     return [
         Sweep(
-            "reaching-trials", recovery, cells, reps, together=at["together"], apart=("n_trials",)
+            "reaching-trials",
+            recovery,
+            cells,
+            reps,
+            batch_size=at["batch_size"],
+            static=("n_trials",),
         )
     ]
 
@@ -111,18 +116,18 @@ EXPERIMENT = Experiment(
     "the symmetrised KL divergence between true and refitted movements, and the rates at which "
     "they fall: minus the slope of a line through the medians in a log-log plot.",
     scales={
-        "smoke": {"trials": [5, 20], "repetitions": 3, "starts": 1, "together": 3},
+        "smoke": {"trials": [5, 20], "repetitions": 3, "starts": 1, "batch_size": 3},
         "laptop": {
             "trials": [2, 5, 10, 20, 50, 100, 200, 500],
             "repetitions": 25,
             "starts": 10,
-            "together": 25,
+            "batch_size": 25,
         },
         "paper": {
             "trials": [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000],
             "repetitions": 100,
             "starts": 10,
-            "together": 25,
+            "batch_size": 25,
         },
     },
     sweeps=sweeps,

@@ -23,7 +23,7 @@ def sweeps(at: Settings) -> list[Sweep]:
     """True efforts, again and again."""
     recovery = Recovery(saccade, ["effort"], n_trials=at["trials"], n_starts=at["starts"])
     over = {"effort": np.geomspace(*RANGE, at["values"]).tolist()}
-    return [Sweep("saccades", recovery, over, at["repetitions"], together=at["together"])]
+    return [Sweep("saccades", recovery, over, at["repetitions"], batch_size=at["batch_size"])]
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
@@ -63,9 +63,9 @@ EXPERIMENT = Experiment(
     about="Saccades from -10 to 10 degrees are simulated at a range of efforts, which are "
     "inferred. Drawn: median and quantiles of the estimates.",
     scales={
-        "smoke": {"values": 3, "repetitions": 1, "trials": 10, "starts": 1, "together": 3},
-        "laptop": {"values": 20, "repetitions": 20, "trials": 100, "starts": 10, "together": 40},
-        "paper": {"values": 20, "repetitions": 100, "trials": 100, "starts": 10, "together": 40},
+        "smoke": {"values": 3, "repetitions": 1, "trials": 10, "starts": 1, "batch_size": 3},
+        "laptop": {"values": 20, "repetitions": 20, "trials": 100, "starts": 10, "batch_size": 40},
+        "paper": {"values": 20, "repetitions": 100, "trials": 100, "starts": 10, "batch_size": 40},
     },
     sweeps=sweeps,
     numbers=numbers,

@@ -40,7 +40,7 @@ def sweeps(at: Settings) -> list[Sweep]:
         n_trials=at["trials"],
         n_starts=at["starts"],
     )
-    return [Sweep("random-problems", recovery, cells, together=at["together"])]
+    return [Sweep("random-problems", recovery, cells, batch_size=at["batch_size"])]
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
@@ -92,9 +92,9 @@ EXPERIMENT = Experiment(
     about="Each problem has random dynamics, senses and noise, and two efforts drawn at random, "
     "which are inferred together.",
     scales={
-        "smoke": {"problems": 3, "trials": 10, "starts": 1, "together": 3},
-        "laptop": {"problems": 100, "trials": 100, "starts": 10, "together": 25},
-        "paper": {"problems": 2_000, "trials": 100, "starts": 10, "together": 25},
+        "smoke": {"problems": 3, "trials": 10, "starts": 1, "batch_size": 3},
+        "laptop": {"problems": 100, "trials": 100, "starts": 10, "batch_size": 25},
+        "paper": {"problems": 2_000, "trials": 100, "starts": 10, "batch_size": 25},
     },
     sweeps=sweeps,
     numbers=numbers,

@@ -143,8 +143,8 @@ def agrees(number: Number) -> bool:
     """Whether ours is the paper's within twice our standard error, or a tenth."""
     if number.paper is None or not math.isfinite(number.ours):
         return False
-    apart = abs(number.ours - number.paper)
-    return apart <= max(2 * (number.error or 0.0), 0.1 * abs(number.paper))
+    difference = abs(number.ours - number.paper)
+    return difference <= max(2 * (number.error or 0.0), 0.1 * abs(number.paper))
 
 
 def how_made(outcome: Outcome, code: bool = True) -> str:

@@ -28,9 +28,13 @@ def sweeps(at: Settings) -> list[Sweep]:
     camera = LogLikelihood(at["trials"], CAMERA, at.get("seed", 0))
     return [
         Sweep(
-            "camera-grid", recovery, fig2ef.cells(at), at["repetitions"], together=at["together"]
+            "camera-grid",
+            recovery,
+            fig2ef.cells(at),
+            at["repetitions"],
+            batch_size=at["batch_size"],
         ),
-        Sweep("camera-slices", camera, slices, together=at["points"]),
+        Sweep("camera-slices", camera, slices, batch_size=at["points"]),
     ]
 
 
@@ -98,7 +102,7 @@ EXPERIMENT = Experiment(
             "trials": 10,
             "repetitions": 1,
             "starts": 1,
-            "together": 12,
+            "batch_size": 12,
             "points": 5,
         },
         "laptop": {
@@ -106,7 +110,7 @@ EXPERIMENT = Experiment(
             "trials": 100,
             "repetitions": 3,
             "starts": 10,
-            "together": 32,
+            "batch_size": 32,
             "points": 81,
         },
         "paper": {
@@ -114,7 +118,7 @@ EXPERIMENT = Experiment(
             "trials": 100,
             "repetitions": 10,
             "starts": 10,
-            "together": 32,
+            "batch_size": 32,
             "points": 201,
         },
     },

@@ -65,7 +65,7 @@ class Recovery:
     - `task`: what is simulated, with values of its parameters from the sweep's columns, from
       `fixed`, or the defaults.
     - `free`: what is inferred, as in `fit`; the sweep's columns hold the truth.
-    - `n_trials` in each data set, unless it is a column, kept `apart`.
+    - `n_trials` in each data set, unless it is a column, which must be `static`.
     - `n_starts`: searches, begun at the best of several times as many points drawn.
     - `observer`: how trials are recorded; all states without noise if left out.
     - `fitted`: the task that is fitted, if it is another. What it takes besides what is free
@@ -132,15 +132,15 @@ class Recovery:
             return its_recording(self.observer).with_noises(noises)(problem)
         return self.observer(problem)
 
-    def check_columns(self, names: Iterable[str], apart: Collection[str]) -> None:
+    def check_columns(self, names: Iterable[str], static: Collection[str]) -> None:
         """Raise unless these can be the columns of a sweep, some of them the same in a call."""
         takes = [*takes_arguments(self.task), *filter(of_recording, self.supports), "n_trials"]
         names = [checks.one_of("parameter", name, takes) for name in names]
         for name in self.supports:
             if name not in names:
                 raise InputError(f"the sweep needs a column {name}: the truth to be recovered")
-        if "n_trials" in names and "n_trials" not in apart:
-            raise InputError('n_trials decides the shape of the data: sweep it apart=["n_trials"]')
+        if "n_trials" in names and "n_trials" not in static:
+            raise InputError('n_trials decides the shape of the data: sweep it static=["n_trials"]')
 
     def __call__(self, *, keys: Any, **columns: Any) -> dict[str, np.ndarray]:
         """Simulate and fit a data set for each key, with the values in `columns`."""
