@@ -40,10 +40,10 @@ def forward_as_coded(problem, L, slips):
     return np.array(K)
 
 
-def alternate_as_coded(problem, slips, sweeps):
+def alternate_as_coded(problem, slips, iterations):
     H = np.asarray(problem.H)
     K = np.zeros((len(H), H.shape[2], H.shape[1]))
-    for _ in range(sweeps):
+    for _ in range(iterations):
         L, *_ = naive.backward(problem, K)
         K = forward_as_coded(problem, L, slips)
     return L, K
@@ -82,7 +82,7 @@ def test_forward_is_the_loop(make, slip):
 
 def test_wrong_policy_is_the_loop():
     problem = mc.tasks.reaching()
-    L, K = alternate_as_coded(problem, 2, bug.SWEEPS)
+    L, K = alternate_as_coded(problem, 2, bug.ITERATIONS)
     policy = bug.wrong_policy(problem)
     assert_allclose(policy.L, L, rtol=1e-7, atol=1e-9 * np.abs(L).max())
     assert_allclose(policy.K, K, rtol=1e-7, atol=1e-9 * np.abs(K).max())
@@ -91,7 +91,7 @@ def test_wrong_policy_is_the_loop():
 
 def test_without_the_slip_it_is_what_solve_finds():
     problem = mc.tasks.reaching()
-    right, solved = bug.alternate(problem, slip=False, sweeps=200), mc.solve(problem)
+    right, solved = bug.alternate(problem, slip=False, iterations=200), mc.solve(problem)
     assert_allclose(right.L, solved.L, rtol=1e-6, atol=1e-8 * np.abs(solved.L).max())
     assert_allclose(right.K, solved.K, rtol=1e-6, atol=1e-8 * np.abs(solved.K).max())
     assert_allclose(right.expected_cost, solved.expected_cost, rtol=1e-9)
@@ -196,8 +196,8 @@ def test_numbers_are_those_of_the_tables():
         assert_allclose(ours[f"factor on {label} at panel A's costs, wrong agent"], 10.0)
         assert ours[f"true {label} within the 95 % interval, fraction, wrong agent"] == 0
         assert ours[f"true {label} within the 95 % interval, fraction, right agent"] == 1
-    assert ours["check of the model sees something wrong, fraction, wrong agent"] == 1
-    assert ours["check of the model sees something wrong, fraction, right agent"] == 0
+    assert ours["check of the model finds something wrong, fraction, wrong agent"] == 1
+    assert ours["check of the model finds something wrong, fraction, right agent"] == 0
     lost = ours["estimates at a bound or without standard errors, fraction, wrong agent"]
     assert_allclose(lost, 1 / len(tables[bug.WRONG]))
 

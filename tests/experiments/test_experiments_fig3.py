@@ -224,7 +224,7 @@ def test_what_the_data_hardly_tell_is_said():
     number = fig3._estimate("effort", row | {"effort_low": 0.0, "effort_high": 5e-9}, "effort")
     assert number.error is None
     assert number.note == (
-        "the search did not settle; the data hardly tell: 95 % interval 0 to 5e-09"
+        "the search did not converge; weakly determined by the data: 95 % interval 0 to 5e-09"
     )
 
 

@@ -107,7 +107,7 @@ def test_static_columns_and_strings_come_as_they_are():
         assert isinstance(trials, int)
         assert isinstance(task, str)
         assert isinstance(effort, np.ndarray)
-        assert len(effort) == len(keys) == 2  # the last chunk of three cells is filled up
+        assert len(effort) == len(keys) == 2  # the last batch of three cells is filled up
         return {"sum": effort + trials}
 
     table = sweep(check, grid, call="arrays", static=["trials"], batch_size=2)
@@ -143,7 +143,7 @@ def test_long_reasons_are_cut():
     assert len(reason) == 500
 
 
-def test_a_chunk_that_fails_is_taken_apart():
+def test_a_batch_that_fails_is_run_row_by_row():
     def fussy_many(keys, a):
         assert len(a) == 4
         if (a == 2).any():
@@ -308,14 +308,14 @@ def test_a_decorator_may_take_other_arguments():
 
 
 def test_progress_says_how_far_it_is(capsys):
-    seen = []
-    sweep(fussy, {"a": range(6)}, progress=seen.append)
-    assert [(each.done, each.failed, each.total) for each in seen] == [
+    reports = []
+    sweep(fussy, {"a": range(6)}, progress=reports.append)
+    assert [(report.done, report.failed, report.total) for report in reports] == [
         *((0, 0, 6), (1, 0, 6), (2, 0, 6), (3, 1, 6), (4, 1, 6), (5, 1, 6), (6, 2, 6))
     ]
-    assert seen[0].seconds_left is None
-    assert all(each.seconds_left >= 0 for each in seen[1:])
-    assert {(each.workers, each.dashboard) for each in seen} == {(0, None)}
+    assert reports[0].seconds_left is None
+    assert all(report.seconds_left >= 0 for report in reports[1:])
+    assert {(report.workers, report.dashboard) for report in reports} == {(0, None)}
     assert str(SweepProgress(120, 2, 750, 180.0, 2, "http://here")) == (
         "120 of 750 done, 2 failed, 630 left, about 3 min; 2 workers, http://here"
     )
@@ -323,15 +323,15 @@ def test_progress_says_how_far_it_is(capsys):
 
 
 def test_the_time_left_does_not_count_the_start_again(monkeypatch):
-    clock, seen = [0.0], []
+    clock, reports = [0.0], []
     monkeypatch.setattr("motorcost.sweeps.progress.time.monotonic", lambda: clock[0])
 
     def slow_at_first(key, a):
         clock[0] += 100.0 if a == 0 else 1.0
         return {"x": a}
 
-    sweep(slow_at_first, {"a": range(6)}, progress=seen.append)
-    assert [each.seconds_left for each in seen] == [None, 500.0, 4.0, 3.0, 2.0, 1.0, 0.0]
+    sweep(slow_at_first, {"a": range(6)}, progress=reports.append)
+    assert [report.seconds_left for report in reports] == [None, 500.0, 4.0, 3.0, 2.0, 1.0, 0.0]
 
 
 def test_importing_is_quick():

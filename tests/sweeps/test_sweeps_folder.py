@@ -37,19 +37,19 @@ def test_a_finished_sweep_is_read_not_run(tmp_path):
     assert CALLS == [0, 1, 2]
     assert sorted(contents(folder)) == ["sweep.json", "table.parquet"]
     before = contents(folder)
-    seen = []
+    reports = []
     # Nothing listens there: a finished sweep asks for nobody.
     again = sweep(
         *(counted, {"a": range(3)}),
         folder=str(folder),
         scheduler="tcp://127.0.0.1:1",
-        progress=seen.append,
+        progress=reports.append,
     )
     assert CALLS == [0, 1, 2]
     same(first, again)
     same(first, sweep(counted, {"a": range(3)}))
     same(first, pd.read_parquet(folder / "table.parquet"))
-    assert [(each.done, each.failed) for each in seen] == [(3, 1)]
+    assert [(report.done, report.failed) for report in reports] == [(3, 1)]
     assert contents(folder) == before
 
 
@@ -66,9 +66,9 @@ def test_an_interrupted_sweep_goes_on(call, tmp_path):
     # What a killed process leaves behind goes away.
     for name in ("parts/.00002-abc.parquet", ".table-abc.parquet", ".sweep-abc.json"):
         (folder / name).write_bytes(b"half")
-    seen = []
-    table = run(folder=folder, progress=seen.append)
-    assert [each.done for each in seen] == [8, 12, 16, 18]
+    reports = []
+    table = run(folder=folder, progress=reports.append)
+    assert [report.done for report in reports] == [8, 12, 16, 18]
     same(table, run())
     assert sorted(contents(folder)) == ["sweep.json", "table.parquet"]
 
@@ -135,8 +135,8 @@ def test_killed_between_the_table_and_the_parts(tmp_path, monkeypatch):
     assert {"table.parquet", "parts/00001.parquet"} < set(contents(tmp_path))
     assert "parts/00000.parquet" not in contents(tmp_path)
 
-    def never(standing):
-        assert standing.done == standing.total
+    def never(progress):
+        assert progress.done == progress.total
 
     same(sweep(draw, GRID, folder=tmp_path, progress=never), sweep(draw, GRID))
     assert sorted(contents(tmp_path)) == ["sweep.json", "table.parquet"]
@@ -337,9 +337,9 @@ def test_a_full_disk_keeps_what_there_is(where, tmp_path, monkeypatch):
         ):
             sweep(draw, GRID, folder=tmp_path)
     assert len(list((tmp_path / "parts").iterdir())) == rows
-    seen = []
-    same(sweep(draw, GRID, folder=tmp_path, progress=seen.append), sweep(draw, GRID))
-    assert seen[0].done == rows
+    reports = []
+    same(sweep(draw, GRID, folder=tmp_path, progress=reports.append), sweep(draw, GRID))
+    assert reports[0].done == rows
 
 
 LIMITED = """
@@ -409,7 +409,7 @@ def test_two_sweeps_into_one_folder_are_refused(tmp_path):
 
 
 def test_a_sweep_within_a_sweep_into_one_folder_is_refused(tmp_path):
-    def again(standing):
+    def again(progress):
         sweep(draw, GRID, folder=tmp_path)
 
     with pytest.raises(InputError, match="another sweep is writing into"):

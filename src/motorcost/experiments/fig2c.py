@@ -16,7 +16,7 @@ from motorcost.tasks import reaching
 
 
 def tracked(key: Any, data_seed: int, n_trials: int, n_starts: int) -> dict[str, Any]:
-    """Costs inferred from positions, and the beliefs that follow against the true ones."""
+    """Infer costs and beliefs from positions, and compare the beliefs with the true ones."""
     trials = reaches(n_trials, data_seed, CAMERA)
     found = fit(reaching, trials, list(TRUTH), observer=CAMERA, n_starts=n_starts, key=key)
     beliefs = found.beliefs()
@@ -34,7 +34,7 @@ def tracked(key: Any, data_seed: int, n_trials: int, n_starts: int) -> dict[str,
 
 
 def sweeps(at: Settings) -> list[Sweep]:
-    """Data sets of 20 trials."""
+    """Data sets with a seed of their own."""
     over = {
         "data_seed": [1000 * at.get("seed", 0) + i for i in range(at["data_sets"])],
         "n_trials": [at["trials"]],
@@ -44,7 +44,7 @@ def sweeps(at: Settings) -> list[Sweep]:
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
-    """How close the beliefs come."""
+    """The error of the inferred beliefs, and the coverage of their standard deviations."""
     table = tables["reaching-beliefs"]
     table = table[table["failed"] == ""]
     rows = []
@@ -90,7 +90,7 @@ EXPERIMENT = Experiment(
     numbers=numbers,
     draw=draw,
     deviations=(
-        "The paper does not tell the noise of the recording: here an SD of 1 mm.",
+        "The paper does not state the noise of the recording: here an SD of 1 mm.",
         "The paper's code draws the prediction for the next step under the name of the belief; "
         "here it is the belief itself, given the samples up to the same time.",
         "The paper shows one trial; the fractions are our check.",

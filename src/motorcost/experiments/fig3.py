@@ -70,7 +70,7 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
         ]
         if np.isfinite(row["baseline"]):
             gain = (row["log_likelihood"] - row["baseline"]) / row["trials"]
-            told = "log likelihood a trial above the baseline with average noise"
+            told = "log likelihood per trial above the baseline with average noise"
             rows.append(Number(f"{told} ({model})", gain))
         verdict = row["verdict"] or "The model misses nothing large."
         rows += [
@@ -105,9 +105,9 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
 def _estimate(name: str, row: Mapping[str, Any], parameter: str) -> Number:
     value, error = float(row[f"{parameter}_found"]), float(row[f"{parameter}_se"])
     low, high = float(row[f"{parameter}_low"]), float(row[f"{parameter}_high"])
-    notes = [] if row["converged"] else ["the search did not settle"]
+    notes = [] if row["converged"] else ["the search did not converge"]
     if parameter in str(row["at_bounds"]).split(", ") or not error < 1:
-        notes.append(f"the data hardly tell: 95 % interval {low:.2g} to {high:.2g}")
+        notes.append(f"weakly determined by the data: 95 % interval {low:.2g} to {high:.2g}")
     return Number(name, value, value * error if error < 1 else None, note="; ".join(notes))
 
 
@@ -188,7 +188,7 @@ def _likelihoods(rows: Sequence[Mapping[str, Any]], points: int) -> Figure:
             ax.set_xlabel(f"{label}: {best:.2g}", fontsize=9)
             clean(ax)
         line[0].set_ylabel("negative log likelihood\n(from its minimum)", fontsize=9)
-        settled = "" if row["converged"] else " (the search did not settle)"
+        settled = "" if row["converged"] else " (the search did not converge)"
         title = f"{row['subject']}, {NOISES[row['noise']]}{settled}"
         line[0].set_title(plain(title), fontsize=9, loc="left")
     legend_above(figure, axes[-1, 0])
@@ -380,13 +380,13 @@ EXPERIMENT = Experiment(
         "velocity and force are partly the cut's. "
         "Each trial's own duration is its horizon, its own distance to the target its target. "
         "Movements that end further than half of that distance from the target are left out.",
-        "Recording noise is inferred. The paper's is not told; positions of a real hand would "
-        "contradict a model that records them without noise, or with the wrong one.",
+        "Recording noise is inferred. The paper does not state its own; positions of a real hand "
+        "would contradict a model that records them without noise, or with the wrong one.",
         f"The paper holds motor noise at {USUAL_NOISE:g}. That is one of the rows ('fixed'); in "
         "the other motor noise is inferred too ('free').",
         "The pointing recordings jitter in fast movement and not at rest: recording noise of one "
         "size is a compromise, and innovations have heavy tails.",
-        "A pixel of the pointing data is taken for 0.26 mm: the recordings do not tell.",
+        "A pixel of the pointing data is taken for 0.26 mm: the recordings do not state it.",
         "Searches follow gradients; the paper's were BOBYQA, without.",
         "At laptop scale three people are fitted, the 20 movements of each that are nearest to the "
         "median duration.",

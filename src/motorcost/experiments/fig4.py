@@ -20,14 +20,14 @@ RANGE = (1e-5, 1e-1)
 
 
 def sweeps(at: Settings) -> list[Sweep]:
-    """True efforts, again and again."""
+    """Several data sets at each true effort."""
     recovery = Recovery(saccade, ["effort"], n_trials=at["trials"], n_starts=at["starts"])
     over = {"effort": np.geomspace(*RANGE, at["values"]).tolist()}
     return [Sweep("saccades", recovery, over, at["repetitions"], batch_size=at["batch_size"])]
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
-    """How close the efforts come, and how many do not."""
+    """Errors of the estimated efforts, and the fraction of large errors."""
     errors = log_errors(tables["saccades"], ["effort"])[:, 0]
     return [
         Number("RMSE of log10 effort", *rmse(errors)),
@@ -40,7 +40,7 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
 
 
 def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
-    """Saccades, and the efforts that were found."""
+    """Simulated saccades, and estimated over true efforts."""
     problem = saccade()
     trials = simulate(problem, solve(problem), n_trials=100, key=jax.random.key(at.get("seed", 0)))
     figure = Figure(figsize=(4.4, 4.0), layout="constrained")
@@ -71,7 +71,7 @@ EXPERIMENT = Experiment(
     numbers=numbers,
     draw=draw,
     deviations=(
-        "The paper tells neither the range of its 20 efforts nor a number for the error.",
+        "The paper states neither the range of its 20 efforts nor a number for the error.",
         "The model is the variant of the paper's experiment: a step of 1.25 ms as in its text, "
         "signal-dependent noise sqrt(0.08), no delay (Crevecoeur & Kording's has one of 100 ms).",
     ),
