@@ -11,46 +11,56 @@ from motorcost.cli.computing import Device
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
 
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(help="list, all, fig2 for its panels, or experiments from the list."),
+]
+ScaleName = Annotated[str, typer.Option(help="smoke (seconds), laptop (minutes) or paper (hours).")]
+Output = Annotated[
+    Path, typer.Option("-o", "--output", help="Folder for the results; made if missing.")
+]
+Workers = Annotated[
+    int | None, typer.Option(help="Number of processes on this machine; one if left out.")
+]
+Scheduler = Annotated[
+    str | None, typer.Option(help="Address of a Dask scheduler to run on: tcp://host:8786.")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(help="Folder with recordings, for fig3: see motorcost datasets."),
+]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(help="Fits in one call: many fill a GPU, few spread over many workers."),
+]
+Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
+RetryFailed = Annotated[
+    bool, typer.Option("--retry-failed", help="Run rows again that failed before.")
+]
+Page = Annotated[
+    Path | None,
+    typer.Option(help="Also write the results page here (.md), with figures beside it."),
+]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Show errors only.")]
+
 
 @app.command(
     epilog="Examples: motorcost reproduce list · motorcost reproduce fig2 --scale laptop "
     "· motorcost reproduce all --scale paper --scheduler tcp://host:8786"
 )
 def reproduce(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="list, all, fig2 for its panels, or experiments from the list."),
-    ] = None,
-    scale: Annotated[
-        str, typer.Option(help="smoke (seconds), laptop (minutes) or paper (hours).")
-    ] = "laptop",
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the results; made if missing.")
-    ] = Path("reproduced"),
-    workers: Annotated[
-        int | None, typer.Option(help="Number of processes on this machine; one if left out.")
-    ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler to run on: tcp://host:8786.")
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Folder with recordings, for fig3: see motorcost datasets."),
-    ] = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(help="Fits in one call: many fill a GPU, few spread over many workers."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all randomness.")] = 0,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run rows again that failed before.")
-    ] = False,
-    page: Annotated[
-        Path | None,
-        typer.Option(help="Also write the results page here (.md), with figures beside it."),
-    ] = None,
+    names: Names = None,
+    scale: ScaleName = "laptop",
+    output: Output = Path("reproduced"),
+    workers: Workers = None,
+    scheduler: Scheduler = None,
+    data: Data = None,
+    batch_size: BatchSize = None,
+    seed: Seed = 0,
+    retry_failed: RetryFailed = False,
+    page: Page = None,
     device: Device = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Show errors only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Reproduce the paper's figures and numbers, each beside what the paper reports.
 

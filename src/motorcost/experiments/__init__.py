@@ -4,7 +4,8 @@
   `moment_matching`: the appendix; `bug`: the effect of a slip in the authors' public code.
 - `declare`: what an experiment consists of. `run`: carrying one out. `page`: the results page.
 - `reaches`, `measures`, `drawing`: what several experiments share.
-- `recorded_reaches`, `recorded_fits`: the recordings of figure 3, and the fits to them.
+- `recorded_reaches`, `recorded_fits`, `recorded_drawing`: the recordings of figure 3, the fits to
+  them, and the pictures.
 """
 
 from importlib import import_module
