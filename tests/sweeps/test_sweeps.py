@@ -37,11 +37,11 @@ def test_rows_are_in_order_with_the_right_types():
 @pytest.mark.parametrize("call", ["vmap", "arrays"])
 @pytest.mark.parametrize("batch_size", [1, 4, 100])
 def test_the_ways_to_call_agree(call, batch_size):
-    each = sweep(draw, GRID, repetitions=2)
+    one_by_one = sweep(draw, GRID, repetitions=2)
     table = sweep(
         draw if call == "vmap" else draw_many, GRID, repetitions=2, call=call, batch_size=batch_size
     )
-    pd.testing.assert_frame_equal(table[list(each)], each, rtol=1e-12)
+    pd.testing.assert_frame_equal(table[list(one_by_one)], one_by_one, rtol=1e-12)
 
 
 def test_a_table_of_cells_is_what_a_grid_is():
@@ -99,8 +99,8 @@ def test_static_columns_and_strings_come_as_they_are():
     table = sweep(average, grid, call="vmap", static=["trials"], batch_size=2)
     assert sorted(shapes) == [("a", 5), ("a", 7), ("b", 5), ("b", 7)]  # each compiled once
     assert table["task"].tolist() == ["a", "a", "b", "b"] * 3
-    each = sweep(average, grid)
-    np.testing.assert_allclose(table["mean"], each["mean"], rtol=1e-12)
+    one_by_one = sweep(average, grid)
+    np.testing.assert_allclose(table["mean"], one_by_one["mean"], rtol=1e-12)
     assert table["known"].tolist() == (table["task"] == "a").tolist()
 
     def check(keys, task, trials, effort):
@@ -277,9 +277,9 @@ def test_types_do_not_depend_on_the_order_of_rows():
     ],
 )
 def test_bad_arguments_are_refused(change, words, as_users_call_it):
-    given = {"function": lambda key, a: {"x": a}, "over": {"a": [1]}} | change
+    arguments = {"function": lambda key, a: {"x": a}, "over": {"a": [1]}} | change
     with pytest.raises(InputError, match=words) as caught:
-        sweep(**given)
+        sweep(**arguments)
     assert "\n" not in str(caught.value)
 
 
@@ -296,8 +296,8 @@ def test_a_decorator_may_take_other_arguments():
         return {"x": model + a}
 
     @functools.wraps(inner)
-    def outer(**given):
-        return inner(10, **given)
+    def outer(**arguments):
+        return inner(10, **arguments)
 
     assert sweep(outer, {"a": [1]})["x"].tolist() == [11]
     with pytest.raises(InputError, match="takes"):

@@ -108,7 +108,7 @@ def scale(key, a):
 def listening(process):
     """The addresses that a process and its children can be reached at."""
     processes = [process, *process.children(recursive=True)]
-    sockets = [socket for each in processes for socket in each.net_connections("tcp")]
+    sockets = [socket for member in processes for socket in member.net_connections("tcp")]
     return [socket.laddr.ip for socket in sockets if socket.status == psutil.CONN_LISTEN]
 
 

@@ -218,12 +218,12 @@ def test_a_folder_without_results_is_taken_over(change, tmp_path):
     with pytest.raises(NameError):
         sweep(mistaken, GRID, folder=folder)
     assert sorted(contents(folder)) == ["sweep.json"]
-    given = {"function": draw, "over": GRID} | change
-    if "a" in given["over"]:
-        given["function"] = lambda key, a: {"x": a}
-    table = sweep(**given, folder=folder)
-    same(sweep(**given, folder=folder), table)
-    same(table, sweep(**given))
+    arguments = {"function": draw, "over": GRID} | change
+    if "a" in arguments["over"]:
+        arguments["function"] = lambda key, a: {"x": a}
+    table = sweep(**arguments, folder=folder)
+    same(sweep(**arguments, folder=folder), table)
+    same(table, sweep(**arguments))
 
 
 def test_a_table_of_another_sweep_that_appears_is_refused(tmp_path, monkeypatch):

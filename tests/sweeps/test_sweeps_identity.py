@@ -79,10 +79,10 @@ MAKERS = {
 @pytest.mark.parametrize("name", MAKERS)
 def test_settings_are_compared(name):
     make, setting = MAKERS[name]
-    one, again, two = settings_of(make(1.0)), settings_of(make(1.0)), settings_of(make(2.0))
-    assert one == again
-    assert {name for name in one if one[name] != two[name]} == {setting}
-    assert all(len(text) <= LONGEST_SETTING for text in two.values())
+    settings, other = settings_of(make(1.0)), settings_of(make(2.0))
+    assert settings == settings_of(make(1.0))
+    assert {name for name in settings if settings[name] != other[name]} == {setting}
+    assert all(len(text) <= LONGEST_SETTING for text in other.values())
 
 
 def test_settings_are_the_same_in_another_process():
