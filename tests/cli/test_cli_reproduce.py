@@ -18,7 +18,7 @@ def test_list_names_every_experiment(monkeypatch, capsys):
     [
         (["fig9"], "unknown experiment 'fig9'"),
         (["fig2a", "--scale", "huge"], "unknown scale 'huge'"),
-        (["fig2a", "--together", "0"], "together"),
+        (["fig2a", "--batch-size", "0"], "batch_size"),
         (["fig2a", "--seed", "-1"], "seed"),
         (["fig2a", "--workers", "0"], "workers"),
         (["fig2a", "--workers", "1", "--scheduler", "tcp://x:1"], "not both"),

@@ -24,26 +24,26 @@ def forward_as_coded(problem, L, slips):
         a, b, h, gain_u, EE = A[t], B[t], H[t], L[t], E[t] @ E[t].T
         noise = W[t] @ W[t].T + sum(d @ (Se + Sh + She + She.T) @ d.T for d in D[t])
         k = a @ Se @ h.T @ np.linalg.inv(h @ Se @ h.T + noise)
-        one = a - b @ gain_u @ Sh @ (a - b @ gain_u).T
-        two = a - b @ gain_u @ She @ h.T @ k.T + k @ h @ She.T @ (a - b @ gain_u).T
+        squares = a - b @ gain_u @ Sh @ (a - b @ gain_u).T
+        across = a - b @ gain_u @ She @ h.T @ k.T + k @ h @ She.T @ (a - b @ gain_u).T
         if slips < 1:
-            one = (a - b @ gain_u) @ Sh @ (a - b @ gain_u).T
+            squares = (a - b @ gain_u) @ Sh @ (a - b @ gain_u).T
         if slips < 2:
-            two = (a - b @ gain_u) @ She @ h.T @ k.T + k @ h @ She.T @ (a - b @ gain_u).T
+            across = (a - b @ gain_u) @ She @ h.T @ k.T + k @ h @ She.T @ (a - b @ gain_u).T
         motor = sum(c @ gain_u @ Sh @ gain_u.T @ c.T for c in C[t])
         Se, Sh, She = (
             V[t] @ V[t].T + EE + (a - k @ h) @ Se @ a.T + motor,
-            EE + k @ h @ Se @ a.T + one + two,
+            EE + k @ h @ Se @ a.T + squares + across,
             (a - b @ gain_u) @ She @ (a - k @ h).T - EE,
         )
         K.append(k)
     return np.array(K)
 
 
-def alternate_as_coded(problem, slips, sweeps):
+def alternate_as_coded(problem, slips, iterations):
     H = np.asarray(problem.H)
     K = np.zeros((len(H), H.shape[2], H.shape[1]))
-    for _ in range(sweeps):
+    for _ in range(iterations):
         L, *_ = naive.backward(problem, K)
         K = forward_as_coded(problem, L, slips)
     return L, K
@@ -82,7 +82,7 @@ def test_forward_is_the_loop(make, slip):
 
 def test_wrong_policy_is_the_loop():
     problem = mc.tasks.reaching()
-    L, K = alternate_as_coded(problem, 2, bug.SWEEPS)
+    L, K = alternate_as_coded(problem, 2, bug.ITERATIONS)
     policy = bug.wrong_policy(problem)
     assert_allclose(policy.L, L, rtol=1e-7, atol=1e-9 * np.abs(L).max())
     assert_allclose(policy.K, K, rtol=1e-7, atol=1e-9 * np.abs(K).max())
@@ -91,7 +91,7 @@ def test_wrong_policy_is_the_loop():
 
 def test_without_the_slip_it_is_what_solve_finds():
     problem = mc.tasks.reaching()
-    right, solved = bug.alternate(problem, slip=False, sweeps=200), mc.solve(problem)
+    right, solved = bug.alternate(problem, slip=False, iterations=200), mc.solve(problem)
     assert_allclose(right.L, solved.L, rtol=1e-6, atol=1e-8 * np.abs(solved.L).max())
     assert_allclose(right.K, solved.K, rtol=1e-6, atol=1e-8 * np.abs(solved.K).max())
     assert_allclose(right.expected_cost, solved.expected_cost, rtol=1e-9)
@@ -144,14 +144,14 @@ def test_many_at_once_are_the_same():
     efforts = jnp.array([1e-6, 1e-5, 1e-4])
     many = jax.jit(jax.vmap(lambda r: bug.wrong_policy(mc.tasks.reaching(effort=r))))(efforts)
     for i, effort in enumerate(efforts):
-        one = bug.wrong_policy(mc.tasks.reaching(effort=float(effort)))
-        assert_allclose(many.K[i], one.K, rtol=1e-6, atol=1e-9 * float(jnp.abs(one.K).max()))
+        alone = bug.wrong_policy(mc.tasks.reaching(effort=float(effort)))
+        assert_allclose(many.K[i], alone.K, rtol=1e-6, atol=1e-9 * float(jnp.abs(alone.K).max()))
 
 
 def test_prediction_is_compared_with_the_wrong_agents_movements():
     true, fitted = mc.tasks.reaching(), mc.tasks.reaching(effort=2e-5)
     moved, predicted = (true, bug.wrong_policy(true)), (fitted, mc.solve(fitted))
-    told = float(bug.mispredicted(None, *moved, *predicted)["kl_exact"])
+    divergence = float(bug.mispredicted(None, *moved, *predicted)["kl_exact"])
     a, b = moments(*moved), moments(*predicted)
     by_step = []
     for t in range(4, 30):
@@ -159,13 +159,13 @@ def test_prediction_is_compared_with_the_wrong_agents_movements():
         d = np.asarray(a.state_mean - b.state_mean)[t, :3]
         p, q = np.linalg.inv(P), np.linalg.inv(Q)
         by_step.append((np.trace(p @ Q + q @ P - 2 * np.eye(3)) + d @ (p + q) @ d) / 4)
-    assert_allclose(told, np.mean(by_step), rtol=1e-4)
+    assert_allclose(divergence, np.mean(by_step), rtol=1e-4)
 
 
 def test_panel_a_is_always_among_the_cells():
     for at in ({"grid": 3, "every": 1}, {"grid": 3, "every": 4}, {"grid": 2, "every": 3}):
-        some = fig2ef.cells(at)[:: at["every"]]
-        assert bug.cells(at) == [TRUTH, *[cell for cell in some if cell != TRUTH]]
+        chosen = fig2ef.cells(at)[:: at["every"]]
+        assert bug.cells(at) == [TRUTH, *[cell for cell in chosen if cell != TRUTH]]
         assert len(bug.cells(at)) == len({tuple(cell.values()) for cell in bug.cells(at)})
 
 
@@ -196,8 +196,8 @@ def test_numbers_are_those_of_the_tables():
         assert_allclose(ours[f"factor on {label} at panel A's costs, wrong agent"], 10.0)
         assert ours[f"true {label} within the 95 % interval, fraction, wrong agent"] == 0
         assert ours[f"true {label} within the 95 % interval, fraction, right agent"] == 1
-    assert ours["check of the model sees something wrong, fraction, wrong agent"] == 1
-    assert ours["check of the model sees something wrong, fraction, right agent"] == 0
+    assert ours["check of the model finds something wrong, fraction, wrong agent"] == 1
+    assert ours["check of the model finds something wrong, fraction, right agent"] == 0
     lost = ours["estimates at a bound or without standard errors, fraction, wrong agent"]
     assert_allclose(lost, 1 / len(tables[bug.WRONG]))
 

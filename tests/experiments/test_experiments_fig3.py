@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import motorcost as mc
 from motorcost.experiments import fig3, recorded_reaches
-from motorcost.sweeps.fingerprint import fingerprint
+from motorcost.sweeps.identity import settings_of
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "pointing"
 TRUTH = {"effort": 1e-6, "velocity": 0.3, "force": 0.02}
@@ -140,8 +140,8 @@ def test_a_monkey_is_read_before_people_and_comes_back(tmp_path, positions):
     assert_allclose(reaches.targets, RANGE, atol=5 * NOISE)
     assert ((reaches.lengths > STEPS - 12) & (reaches.lengths < STEPS + 8)).all()
     # What is left of a trial is a piece of what was simulated, from its own first sample.
-    for one, length, x in zip(reaches.samples, reaches.lengths, positions, strict=True):
-        piece = one[:length]
+    for samples, length, x in zip(reaches.samples, reaches.lengths, positions, strict=True):
+        piece = samples[:length]
         fits = [
             np.allclose(x[i : i + length] - x[i], piece, atol=1e-9)
             for i in range(len(x) - length + 1)
@@ -160,7 +160,7 @@ def test_only_whole_outward_movements_are_taken(tmp_path, positions):
     assert len(reaches.subjects) == len(positions) - 1
     assert_allclose(reaches.targets, RANGE, atol=0.004)
     assert_array_equal(reaches.samples[:, 0], 0)
-    ends = [one[n - 1] for one, n in zip(reaches.samples, reaches.lengths, strict=True)]
+    ends = [x[n - 1] for x, n in zip(reaches.samples, reaches.lengths, strict=True)]
     assert_allclose(ends, RANGE, atol=0.03)
     few = reaches.of("cp01-1", 3)
     assert len(few) == 3
@@ -173,8 +173,8 @@ def test_a_lead_begins_earlier_and_ends_at_the_same_time(tmp_path, positions):
     movements = fig3.recorded(tmp_path)
     bare, led = (fig3.cut_out(movements, lead) for lead in (0.0, 0.06))
     assert_array_equal(led.lengths, bare.lengths + 6)
-    for one, two, n in zip(bare.samples, led.samples, bare.lengths, strict=True):
-        assert_allclose(two[6 : 6 + n] - two[6], one[:n], atol=3e-5)  # but for the line's slant
+    for short, long, n in zip(bare.samples, led.samples, bare.lengths, strict=True):
+        assert_allclose(long[6 : 6 + n] - long[6], short[:n], atol=3e-5)  # but for the line's slant
 
 
 def test_the_data_travel_with_the_function(tmp_path, positions):
@@ -182,11 +182,11 @@ def test_the_data_travel_with_the_function(tmp_path, positions):
     (sweep,) = fig3.EXPERIMENT.sweeps(at_smoke(tmp_path))
     again = pickle.loads(pickle.dumps(sweep.function))
     assert_array_equal(again.reaches[30].samples, sweep.function.reaches[30].samples)
-    assert fingerprint(again) == fingerprint(sweep.function)
+    assert settings_of(again) == settings_of(sweep.function)
     assert str(tmp_path) not in repr(again)
     write_pointing(tmp_path, positions[1:4])
     (other,) = fig3.EXPERIMENT.sweeps(at_smoke(tmp_path))
-    assert fingerprint(other.function) != fingerprint(sweep.function)
+    assert settings_of(other.function) != settings_of(sweep.function)
 
 
 @pytest.mark.parametrize("given", ["nothing", "no such folder", "an empty folder"])
@@ -224,7 +224,7 @@ def test_what_the_data_hardly_tell_is_said():
     number = fig3._estimate("effort", row | {"effort_low": 0.0, "effort_high": 5e-9}, "effort")
     assert number.error is None
     assert number.note == (
-        "the search did not settle; the data hardly tell: 95 % interval 0 to 5e-09"
+        "the search did not converge; weakly determined by the data: 95 % interval 0 to 5e-09"
     )
 
 
@@ -236,7 +236,7 @@ needs_data = pytest.mark.skipif(
 @needs_data
 def test_people_as_recorded():
     reaches = fig3.cut_out(fig3.recorded(DATA), 0.03)
-    assert [one[:4] for one in reaches.people[:6]] == [
+    assert [person[:4] for person in reaches.people[:6]] == [
         "cp01",
         "cp02",
         "cp03",

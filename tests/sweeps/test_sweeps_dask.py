@@ -5,6 +5,7 @@ import functools
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -14,7 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
+from sweeping import same
 
 from motorcost.errors import InputError
 from motorcost.sweeps import cluster as on_dask
@@ -32,7 +35,7 @@ def cluster(workers, allowed_failures=3):
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=":0",
+            dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
         ) as processes,
         distributed.Client(processes) as client,
@@ -40,8 +43,11 @@ def cluster(workers, allowed_failures=3):
         yield client
 
 
-def same(a, b):
-    pd.testing.assert_frame_equal(a, b, check_exact=True)
+@pytest.fixture(scope="module")
+def client():
+    """One cluster of two workers for several tests. A worker that a test kills is replaced."""
+    with cluster(2) as client:
+        yield client
 
 
 @functools.partial(jax.jit, static_argnames=("trials", "task"))
@@ -62,89 +68,115 @@ def draw_many(keys, effort, trials, task):
     return found | {"failed": np.where(rough, "rough", "")}
 
 
-def test_rows_do_not_depend_on_who_runs_them(tmp_path):
+def test_rows_do_not_depend_on_who_runs_them(client, tmp_path):
     calls = {
-        "each": (draw, {"together": 2}),
-        "vmap": (draw, {"together": 4, "apart": ["trials"]}),
-        "arrays": (draw_many, {"together": 4, "apart": ["trials"]}),
+        "each": (draw, {"batch_size": 2}),
+        "vmap": (draw, {"batch_size": 4, "static": ["trials"]}),
+        "arrays": (draw_many, {"batch_size": 4, "static": ["trials"]}),
     }
     here = {
         call: sweep(function, GRID, repetitions=3, seed=1, call=call, **options)
         for call, (function, options) in calls.items()
     }
     assert all(table["wide"].all() for table in here.values())
-    for workers in (1, 2):
-        with cluster(workers) as client:
-            for call, (function, options) in calls.items():
-                seen = []
-                there = sweep(
-                    *(function, GRID),
-                    repetitions=3,
-                    seed=1,
-                    call=call,
-                    folder=tmp_path / f"{call}-{workers}",
-                    scheduler=client,
-                    progress=seen.append,
-                    **options,
-                )
-                same(there, here[call])
-                assert {each.workers for each in seen} == {workers}
-                assert seen[0].done == 0
-                assert [each.done for each in seen] == sorted(each.done for each in seen)
-                assert seen[-1].done == 18
-                assert seen[-1].dashboard == client.dashboard_link
-            assert client.status == "running"  # a user's own is left as it was
+    for call, (function, options) in calls.items():
+        reports = []
+        there = sweep(
+            *(function, GRID),
+            repetitions=3,
+            seed=1,
+            call=call,
+            folder=tmp_path / call,
+            scheduler=client,
+            progress=reports.append,
+            **options,
+        )
+        same(there, here[call])
+        assert {report.workers for report in reports} == {2}
+        done = [report.done for report in reports]
+        assert done[0] == 0
+        assert done == sorted(done)
+        assert done[-1] == 18
+        assert reports[-1].dashboard == client.dashboard_link
+    assert client.status == "running"  # a user's own is left as it was
 
 
 def scale(key, a):
     return {"x": a * 2.5, "word": str(a)}
 
 
-def test_processes_of_its_own(tmp_path):
-    """Functions of no module, bugs, and what cannot be sent, on clusters that sweep starts."""
-    factor, traces = 2.5, tmp_path / "traces"
+def listening(process):
+    """The addresses that a process and its children can be reached at."""
+    processes = [process, *process.children(recursive=True)]
+    sockets = [socket for member in processes for socket in member.net_connections("tcp")]
+    return [socket.laddr.ip for socket in sockets if socket.status == psutil.CONN_LISTEN]
+
+
+def test_processes_of_its_own(tmp_path, monkeypatch):
+    """A function of no module, which imports a module beside the user's script."""
+    (tmp_path / "beside_the_script.py").write_text("FACTOR = 2.5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    traces, addresses = tmp_path / "traces", []
 
     def traced(key, a):
+        import beside_the_script
+
         with traces.open("a") as file:
             file.write(f"{os.getpid()}\n")
-        return {"x": a * factor}
+        return {"x": a * beside_the_script.FACTOR}
 
-    table = sweep(traced, {"a": range(12)}, call="vmap", together=2, workers=1)
+    def look(progress):
+        if progress.done == 12:
+            addresses.extend(listening(psutil.Process()))
+
+    table = sweep(traced, {"a": range(12)}, call="vmap", batch_size=2, workers=1, progress=look)
     same(table, sweep(scale, {"a": range(12)}).drop(columns="word"))
-    (process,) = traces.read_text().split()  # compiled once, not for each chunk
+    (process,) = traces.read_text().split()  # compiled once, not for each batch
     assert int(process) != os.getpid()
+    assert not psutil.pid_exists(int(process))
+    # The scheduler, its page, the process that watches, the worker: no other machine reaches them.
+    assert len(addresses) >= 4
+    assert set(addresses) == {"127.0.0.1"}
+
+
+def test_bugs_are_raised_from_workers(client):
 
     def broken(key, a):
         return {"x": undefined}
 
     with pytest.raises(NameError, match="undefined") as caught:
-        sweep(broken, {"a": range(20)}, workers=1)
+        sweep(broken, {"a": range(20)}, scheduler=client)
     assert "a=" in caught.value.__notes__[0]
 
     lock = threading.Lock()
     with pytest.raises(InputError, match="cannot be sent to other processes"):
-        sweep(lambda key, a: {"x": lock.locked()}, {"a": [1]}, workers=1)
+        sweep(lambda key, a: {"x": lock.locked()}, {"a": [1]}, scheduler=client)
 
 
-def test_a_worker_is_killed():
+def test_workers_that_cannot_be_started(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(InputError, match=r"ended by themselves \(exit code 1\): try /bin/false"):
+        sweep(scale, {"a": [1]}, workers=1)
+
+
+def test_a_worker_is_killed(client):
     def slow(key, a):
         time.sleep(0.1)
         return {"x": a * 2.5, "word": str(a), "process": 0 * os.getpid()}
 
     killed = []
-    with cluster(2) as client:
 
-        def kill_one(standing):
-            if standing.done >= 4 and not killed:
-                killed.append(client.run(os.getpid).popitem()[1])
-                os.kill(killed[0], signal.SIGKILL)
+    def kill_one(progress):
+        if progress.done >= 4 and not killed:
+            killed.append(client.run(os.getpid).popitem()[1])
+            os.kill(killed[0], signal.SIGKILL)
 
-        table = sweep(slow, {"a": range(24)}, scheduler=client, progress=kill_one)
-        assert killed
-        same(table.drop(columns="process"), sweep(scale, {"a": range(24)}))
+    table = sweep(slow, {"a": range(24)}, scheduler=client, progress=kill_one)
+    assert killed
+    same(table.drop(columns="process"), sweep(scale, {"a": range(24)}))
 
 
-def test_a_cell_kills_its_worker(tmp_path):
+def test_a_cell_kills_its_worker(client, tmp_path):
     """Once: it is run again. Always: it has failed, and nobody else."""
     marker = tmp_path / "marker"
 
@@ -157,32 +189,31 @@ def test_a_cell_kills_its_worker(tmp_path):
         return {"x": a * 2.5, "word": str(a)}
 
     expected = sweep(scale, {"a": range(8)})
-    with cluster(2) as client:
-        table = sweep(deadly, {"a": [0, 1, 2, 3, 4, 6, 7]}, scheduler=client)
-        assert marker.exists()
-        same(table, expected.drop(5).reset_index(drop=True))
-    with cluster(2, allowed_failures=0) as client:  # so that it need not die as often
-        folder = tmp_path / "results"
-        table = sweep(deadly, {"a": range(8)}, scheduler=client, folder=folder)
+    table = sweep(deadly, {"a": [0, 1, 2, 3, 4, 6, 7]}, scheduler=client)
+    assert marker.exists()
+    same(table, expected.drop(5).reset_index(drop=True))
+    folder = tmp_path / "results"
+    with cluster(2, allowed_failures=0) as unforgiving:  # so that it need not die as often
+        table = sweep(deadly, {"a": range(8)}, scheduler=unforgiving, folder=folder)
     assert table["failed"][5].startswith("KilledWorker: ")
     same(table.drop(5), expected.drop(5))
     same(pd.read_parquet(folder / "table.parquet"), table)
 
 
 def test_workers_that_join_later():
-    seen = []
+    reports = []
     with cluster(0) as client:
 
-        def join(standing):
-            seen.append(standing)
-            if len(seen) == 1:
-                assert standing.workers == 0
+        def join(progress):
+            reports.append(progress)
+            if len(reports) == 1:
+                assert progress.workers == 0
                 client.cluster.scale(1)
 
         table = sweep(scale, {"a": range(30)}, scheduler=client.cluster, progress=join)
     same(table, sweep(scale, {"a": range(30)}))
-    assert seen[-1].workers == 1
-    assert str(seen[0]).startswith("0 of 30 done, 0 failed, 30 left; 0 workers, http")
+    assert reports[-1].workers == 1
+    assert str(reports[0]).startswith("0 of 30 done, 0 failed, 30 left; 0 workers, http")
 
 
 def test_a_scheduler_that_does_not_answer(monkeypatch, tmp_path, as_users_call_it):

@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from motorcost.sweeps import Standing
+from motorcost.sweeps import SweepProgress
 
 # Where there is no terminal, long work says how it stands once in so many seconds.
 _EVERY = 30.0
@@ -24,15 +24,17 @@ _EVERY = 30.0
 @contextmanager
 def showing_progress(quiet: bool) -> Iterator[Callable[..., None]]:
     """A function to report progress to: what is being done, how far and of how much, and a
-    `Standing` of it if there is one. A bar on a terminal; elsewhere a line for each kind of work,
-    and now and then one with what the standing says; nothing if `quiet`."""
+    `SweepProgress` of it if there is one. A bar on a terminal; elsewhere a line for each kind of
+    work, and now and then one with what the standing says; nothing if `quiet`."""
     if quiet:
         yield lambda *_: None
         return
     if not sys.stderr.isatty():
         said: dict[str, float] = {}
 
-        def say(what: str, done: int, total: int | None, standing: Standing | None = None) -> None:
+        def say(
+            what: str, done: int, total: int | None, standing: SweepProgress | None = None
+        ) -> None:
             now = time.monotonic()
             if what not in said or (standing and (now - said[what] >= _EVERY or done == total)):
                 line = f"{what}: {standing}" if standing else f"{what} ..."
@@ -54,7 +56,9 @@ def showing_progress(quiet: bool) -> Iterator[Callable[..., None]]:
         bar = bars.add_task("", total=None, failed="")
         doing = where = ""
 
-        def show(what: str, done: int, total: int | None, standing: Standing | None = None) -> None:
+        def show(
+            what: str, done: int, total: int | None, standing: SweepProgress | None = None
+        ) -> None:
             nonlocal doing, where
             if what != doing:
                 bars.reset(bar, description=what, total=total)

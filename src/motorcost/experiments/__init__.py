@@ -1,4 +1,12 @@
-"""The paper's experiments, one file each, in the paper's order."""
+"""The paper's experiments: one file per figure, listed in the paper's order in `NAMES`.
+
+- `fig2a` to `fig2g`, `fig3`, `fig4`, `fig5`: the figures; `baselines`, `kl`, `partial` and
+  `moment_matching`: the appendix; `bug`: the effect of a slip in the authors' public code.
+- `declare`: what an experiment consists of. `run`: carrying one out. `page`: the results page.
+- `reaches`, `measures`, `drawing`: what several experiments share.
+- `recorded_reaches`, `recorded_fits`, `recorded_drawing`: the recordings of figure 3, the fits to
+  them, and the pictures.
+"""
 
 from importlib import import_module
 
@@ -26,7 +34,7 @@ NAMES = (
 
 
 def find(name: str) -> Experiment:
-    """The experiment of that name."""
+    """The experiment with a given name."""
     checks.one_of("experiment", name, NAMES)
     return import_module(f"motorcost.experiments.{name}").EXPERIMENT
 

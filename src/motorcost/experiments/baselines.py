@@ -1,4 +1,4 @@
-"""The paper's baselines: what plain LQG makes of reaches with signal-dependent noise."""
+"""The paper's baselines: plain LQG fitted to reaches with signal-dependent noise."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,15 +16,15 @@ from motorcost.model.problem import Problem
 from motorcost.report.page import Picture
 from motorcost.tasks import reaching
 
-# The paper's code adds this variance to every state at every step. Without any noise of its own
-# plain LQG says that reaches are all alike, and no data set is possible.
+# The paper's code adds this variance to every state at every step. Plain LQG of a reach has no
+# noise, so that without it no recorded reach would be possible.
 JITTER = 1e-7
 NAMES = {"reaching-grid": "our model", "plain-lqg": "plain LQG", "average-lqg": "average noise"}
 PAPER = {"reaching-grid": 0.027, "plain-lqg": 1.766, "average-lqg": 0.702}
 
 
 def plain_lqg(effort: Any, velocity: Any, force: Any) -> Problem:
-    """A reach without signal-dependent noise, but for a little in every state."""
+    """A reach without signal-dependent noise, but with the variance `JITTER` in every state."""
     problem = without_signal_noise(reaching)(effort=effort, velocity=velocity, force=force)
     return problem.replace(V=jnp.sqrt(JITTER) * jnp.eye(5, 4))
 
@@ -32,18 +32,18 @@ def plain_lqg(effort: Any, velocity: Any, force: Any) -> Problem:
 def average_lqg(
     effort: Any, velocity: Any, force: Any, true_effort: Any, true_velocity: Any, true_force: Any
 ) -> Problem:
-    """A reach with steady motor noise, as strong as the true agent's is on average."""
+    """A reach with additive motor noise of the mean strength of the true agent's noise."""
     truth = {"effort": true_effort, "velocity": true_velocity, "force": true_force}
     return with_average_noise(reaching, at=truth)(effort=effort, velocity=velocity, force=force)
 
 
 def sweeps(at: Settings) -> list[Sweep]:
-    """The fits of Figure 2 E, and the same by either baseline."""
+    """The fits of Figure 2 E, and fits of the two baselines to the same kind of data."""
     plans = list(fig2ef.sweeps(at))
     for name, fitted in (("plain-lqg", plain_lqg), ("average-lqg", average_lqg)):
         recovery = recovering(at, fitted=fitted)
         cells = fig2ef.cells(at)[:: at["every"]]
-        plans.append(Sweep(name, recovery, cells, at["repetitions"], together=at["together"]))
+        plans.append(Sweep(name, recovery, cells, at["repetitions"], batch_size=at["batch_size"]))
     return plans
 
 
@@ -56,16 +56,16 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
         if name != "reaching-grid":
             stuck = tables[name]["at_bounds"].astype(bool).mean()
             note = (
-                "The paper does not tell how it measured the average noise, over which true costs, "
-                f"nor between which bounds it searched ({stuck:.0%} of our fits by {label} end at "
-                "theirs)."
+                "The paper does not state how it measured the average noise, over which true "
+                f"costs, nor between which bounds it searched ({stuck:.0%} of our fits by {label} "
+                "end at theirs)."
             )
         rows.append(Number(f"RMSE of log10, {label}", ours, error, PAPER[name], note))
     return rows
 
 
 def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
-    """The errors of each."""
+    """The distribution of the errors of each model, overall and by parameter."""
     errors = {
         label: np.sqrt((log_errors(tables[name], list(TRUTH)) ** 2).mean(axis=1))
         for name, label in NAMES.items()
@@ -73,9 +73,9 @@ def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
     paper = {label: PAPER[name] for name, label in NAMES.items()}
     figure = distributions(errors, "RMSE (log10)", paper)
     by_parameter = {
-        f"{LABELS[one].split()[-1]}\n{label}": np.abs(log_errors(tables[name], list(TRUTH))[:, k])
+        f"{LABELS[cost].split()[-1]}\n{label}": np.abs(log_errors(tables[name], list(TRUTH))[:, k])
         for name, label in NAMES.items()
-        for k, one in enumerate(TRUTH)
+        for k, cost in enumerate(TRUTH)
     }
     return [
         Picture(figure, "Errors of our model and of the baselines", "errors"),
@@ -100,7 +100,7 @@ EXPERIMENT = Experiment(
     draw=draw,
     deviations=(
         f"Plain LQG of a reach has no noise, and no data set is possible. As in the paper's code, "
-        f"each state gets a variance of {JITTER:g} a step; here that is written down.",
+        f"each state gets a variance of {JITTER:g} per step; here this is a stated assumption.",
         "The average noise is exact, from the moments of the true agent; the paper's was "
         "estimated from simulated trajectories.",
         "At laptop scale the baselines are fitted at every fifth cell of the grids.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -35,41 +35,45 @@ from motorcost.plots.style import BLUE, GREY, ORANGE, clean
 from motorcost.report.page import Picture
 from motorcost.tasks import reaching
 
-# As many as the public code gives its solver inside a likelihood.
-SWEEPS = 50
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The number that the public code gives its solver inside a likelihood.
+ITERATIONS = 50
 RIGHT, WRONG = "reaching-grid", "wrong-agent-grid"
 CHECKED = "agents-checked"
 
 
 def wrong_policy(problem: Problem) -> Policy:
-    """The policy that the authors' public code finds: the backward pass is right, the forward
-    pass has its parentheses in the wrong place (see `forward`).
+    """The policy that the authors' public code finds: its backward pass is right, its forward pass
+    has misplaced parentheses (see `forward`).
 
-    As there, nothing asks whether the gains settled: `converged` says only that they are finite.
+    As in that code, convergence is not checked: `converged` is true if all gains are finite.
     """
     return alternate(problem.as_believed, slip=True)
 
 
-@partial(jax.jit, static_argnames=("slip", "sweeps"))
-def alternate(problem: Problem, *, slip: bool, sweeps: int = SWEEPS) -> Policy:
-    """Plain sweeps, a fixed number of them, from filter gains of zero; with the slip or without."""
+@partial(jax.jit, static_argnames=("slip", "iterations"))
+def alternate(problem: Problem, *, slip: bool, iterations: int = ITERATIONS) -> Policy:
+    """The policy after a fixed number of iterations from filter gains of zero, with or without the
+    slip."""
     p = problem
     count, n, m = p.B.shape
 
-    def sweep(gains: tuple[Gains, FilterGains], _: None) -> tuple[Any, None]:
+    def iterate(gains: tuple[Gains, FilterGains], _: None) -> tuple[Any, None]:
         L = backward_pass(p, gains[1])
         return (L, forward(p, L, slip=slip)), None
 
     start = jnp.zeros((count, m, n)), jnp.zeros((count, n, p.H.shape[1]))
-    (L, K), _ = lax.scan(sweep, start, length=sweeps)
+    (L, K), _ = lax.scan(iterate, start, length=iterations)
     policy = Policy(
         L=L,
         K=K,
         believed=p,
         expected_cost=jnp.array(0.0),
-        iterations=jnp.array(sweeps),
+        iterations=jnp.array(iterations),
         converged=jnp.isfinite(L).all() & jnp.isfinite(K).all(),
-        iteration_costs=jnp.full(sweeps, jnp.nan),
+        iteration_costs=jnp.full(iterations, jnp.nan),
     )
     return eqx.tree_at(lambda q: q.expected_cost, policy, expected_cost(p, policy))
 
@@ -110,23 +114,26 @@ def forward(problem: Problem, L: Gains, *, slip: bool) -> FilterGains:
 
     m1 = p.initial_belief
     Se_1, Sh_1 = p.initial_state_cov, jnp.outer(m1, m1) + p.initial_belief_cov
-    each_step = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, L)
-    return lax.scan(step, (Se_1, Sh_1, jnp.zeros_like(Se_1)), each_step)[1]
+    matrices = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, L)
+    return lax.scan(step, (Se_1, Sh_1, jnp.zeros_like(Se_1)), matrices)[1]
 
 
 def mispredicted(
     key: Any, truth: Problem, true_policy: Policy, found: Problem, found_policy: Policy
 ) -> dict[str, Array]:
-    """How far what the fitted model predicts is from how the wrong agent moves: the mean over time
-    of the symmetrised divergence between exact moments. A measure for `Recovery`."""
+    """The divergence of the fitted model's prediction from the movements of the wrong agent: the
+    mean over time of the symmetrised divergence between exact moments. A measure for `Recovery`."""
     moved = fig2ef.DIVERGENCE.exact(truth, true_policy)
     predicted = fig2ef.DIVERGENCE.exact(found, found_policy)
     return {"kl_exact": symmetrised_kl(*moved, *predicted).mean()}
 
 
 def checked(*, key: Any, agent: str, trials: int, starts: int) -> dict[str, Any]:
-    """Whether the check of a fitted model passes, for an agent (right, wrong) with panel A's
-    costs; and the largest miss of each kind, over channels."""
+    """Fit reaches of the right or the wrong agent at panel A's costs, and check the fitted model.
+
+    Returns whether the check passed, its verdicts, and of all channels the variance of innovations
+    that is furthest from 1 and their largest correlation.
+    """
     keys = jax.random.split(key, 3)
     costs: dict[str, Any] = {**TRUTH}
     problem = reaching(**costs)
@@ -134,67 +141,102 @@ def checked(*, key: Any, agent: str, trials: int, starts: int) -> dict[str, Any]
     data = simulate(problem, policy, n_trials=trials, key=keys[0])
     found = fit(reaching, data, free=list(TRUTH), n_starts=starts, key=keys[1])
     judged = check_fit(found, key=keys[2])
-    told = [channel for channel in judged.channels if channel.n >= 10]
+    informative = [channel for channel in judged.channels if channel.n >= 10]
     return {
         "passed": judged.passed,
-        "variance": max((channel.variance for channel in told), key=lambda v: abs(v - 1)),
-        "lag": max((channel.lag for channel in told), key=abs),
+        "variance": max((channel.variance for channel in informative), key=lambda v: abs(v - 1)),
+        "lag": max((channel.lag for channel in informative), key=abs),
         "verdicts": " ".join(judged.verdicts),
     }
 
 
 def cells(at: Settings) -> list[dict[str, Any]]:
-    """Panel A's, and some of those of figure 2 E."""
+    """Panel A's costs, and every so many of the cells of figure 2 E."""
     return [TRUTH, *[cell for cell in fig2ef.cells(at)[:: at["every"]] if cell != TRUTH]]
 
 
 def sweeps(at: Settings) -> list[Sweep]:
-    """The recovery of figure 2 E, its twin with the wrong agent, and a few full fits, checked."""
+    """The recovery of figure 2 E, the same with the wrong agent, and full fits with a check."""
     recovery = recovering(at, policy=wrong_policy, measure=mispredicted)
     full = partial(checked, trials=at["trials"], starts=at["starts"])
     return [
         *fig2ef.sweeps(at),
-        Sweep(WRONG, recovery, cells(at), at["wrong"], together=at["together"]),
+        Sweep(WRONG, recovery, cells(at), at["wrong"], batch_size=at["batch_size"]),
         Sweep(CHECKED, full, {"agent": ["wrong", "right"]}, at["checked"], call="each"),
     ]
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
-    """Error and bias of each parameter, how often intervals hold the truth, and who notices."""
+    """Error and bias of each cost, coverage of intervals, divergence, and what the check finds."""
     agents = {"wrong": tables[WRONG], "right": tables[RIGHT]}
+    return [
+        *_errors(agents),
+        *_factors(tables[WRONG]),
+        *_coverage(agents),
+        *_divergences(agents),
+        *_checks(tables[CHECKED]),
+        *_without_errors(agents),
+    ]
+
+
+def _errors(agents: Tables) -> list[Number]:
     rows = []
     for k, name in enumerate(TRUTH):
         for agent, table in agents.items():
             errors = log_errors(table, list(TRUTH))[:, k]
             rows.append(Number(f"RMSE of log10 {LABELS[name]}, {agent} agent", *rmse(errors)))
             rows.append(Number(f"bias of log10 {LABELS[name]}, {agent} agent", *mean(errors)))
-    panel = tables[WRONG]
+    return rows
+
+
+def _factors(panel: pd.DataFrame) -> list[Number]:
+    """Of the rows at panel A's costs, the factor by which each cost is wrong."""
     for name, value in TRUTH.items():
         panel = panel[np.isclose(panel[name], value, rtol=1e-9)]
+    rows = []
     for k, name in enumerate(TRUTH):
         bias, error = mean(log_errors(panel, list(TRUTH))[:, k])
         factor = 10**bias
         note = "A factor is the geometric mean of found over true."
         title = f"factor on {LABELS[name]} at panel A's costs, wrong agent"
         rows.append(Number(title, factor, factor * np.log(10) * error, note=note))
+    return rows
+
+
+def _coverage(agents: Tables) -> list[Number]:
+    rows = []
     for agent, table in agents.items():
         inside = covered(table, list(TRUTH))
         for k, name in enumerate(TRUTH):
             title = f"true {LABELS[name]} within the 95 % interval, fraction, {agent} agent"
             rows.append(Number(title, *mean(inside[:, k])))
+    return rows
+
+
+def _divergences(agents: Tables) -> list[Number]:
+    rows = []
     for agent, table in agents.items():
         fine = table[table["failed"] == ""]
         title = f"divergence of the prediction from the movements, {agent} agent"
         rows.append(Number(title, *mean(fine["kl_exact"].to_numpy(float))))
-    every = tables[CHECKED]
-    for agent in agents:
-        own = every[(every["agent"] == agent) & (every["failed"] == "")]
-        title = f"check of the model sees something wrong, fraction, {agent} agent"
-        rows.append(Number(title, *mean(~own["passed"].to_numpy(bool)), note=CHECK))
+    return rows
+
+
+def _checks(table: pd.DataFrame) -> list[Number]:
+    rows = []
+    for agent in ("wrong", "right"):
+        fits = table[(table["agent"] == agent) & (table["failed"] == "")]
+        title = f"check of the model finds something wrong, fraction, {agent} agent"
+        rows.append(Number(title, *mean(~fits["passed"].to_numpy(bool)), note=CHECK))
+    return rows
+
+
+def _without_errors(agents: Tables) -> list[Number]:
+    rows = []
     for agent, table in agents.items():
-        told = ~table["at_bounds"].to_numpy(bool) & has_errors(table, list(TRUTH))
+        inside = ~table["at_bounds"].to_numpy(bool) & has_errors(table, list(TRUTH))
         title = f"estimates at a bound or without standard errors, fraction, {agent} agent"
-        rows.append(Number(title, *mean(~told), note=BOUND if agent == "wrong" else ""))
+        rows.append(Number(title, *mean(~inside), note=BOUND if agent == "wrong" else ""))
     return rows
 
 
@@ -203,7 +245,7 @@ BOUND = "The lower bound 1e-8 of effort stops many: what is said of bias and err
 
 
 def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
-    """Estimates over truth."""
+    """Estimated over true costs, for both agents."""
     figure = Figure(figsize=(9.6, 3.2), layout="constrained")
     drawn = (
         ("right agent", tables[RIGHT], BLUE, 0.97),
@@ -229,8 +271,8 @@ def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
     return [Picture(figure, f"{alt} one, over the true costs", "estimates")]
 
 
-# Of the wrong agent fewer are enough for a laptop: it is far off, and searches that find no
-# maximum take long.
+# Fewer fits of the wrong agent are enough for a laptop: its errors are large, and searches that
+# find no maximum take long.
 _MORE: dict[Scale, Settings] = {
     "smoke": {"wrong": 1, "every": 6, "checked": 1},
     "laptop": {"wrong": 1, "every": 3, "checked": 5},
@@ -243,8 +285,9 @@ EXPERIMENT = Experiment(
     title="Costs of an agent with the public code's filter",
     about="Agents of figure 2 E whose filter has the slip of the authors' public code, fitted by "
     "the model without it, beside agents without it. Measured: error and bias of each cost, how "
-    "often intervals hold the truth, and whether the check of the model sees anything. It answers "
-    "what a lab would have inferred had its simulated or assumed agents come from that code.",
+    "often intervals hold the truth, and whether the check of the model finds anything wrong. It "
+    "answers what a lab would have inferred had its simulated or assumed agents come from that "
+    "code.",
     scales={
         scale: {**settings, **_MORE[scale]} for scale, settings in fig2ef.EXPERIMENT.scales.items()
     },
@@ -261,7 +304,7 @@ EXPERIMENT = Experiment(
         "The experiment has the motor noise 0.5 and the control cost effort / (T - 1) of the rest.",
         "Estimates are searched for within the task's usual bounds, which the wrong agent's reach: "
         "effort ends at 1e-8 in many cells.",
-        "Always 50 sweeps; the code stops earlier where the cost changes by less than 1e-14.",
+        "Always 50 iterations; the code stops earlier where the cost changes by less than 1e-14.",
         "Nothing else of the code is imitated: no 1e-7 on covariances, no repeated initial mean.",
     ),
 )

@@ -23,9 +23,10 @@ Tables = Mapping[str, "pd.DataFrame"]
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is varied, how often, and the function that gives a row. See `motorcost.sweep`.
+    """A sweep that an experiment needs, with the arguments of `motorcost.sweep`.
 
-    Experiments that need the same rows declare sweeps of the same name, which run once.
+    Experiments that need the same rows declare sweeps of the same name, which run once. Change the
+    `version` when the function of a sweep gives other numbers than before.
     """
 
     name: str
@@ -33,25 +34,27 @@ class Sweep:
     over: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]
     repetitions: int = 1
     call: Literal["each", "vmap", "arrays"] = "arrays"
-    together: int | None = None
-    apart: tuple[str, ...] = ()
+    batch_size: int | None = None
+    static: tuple[str, ...] = ()
+    version: int = 1
 
     @property
     def rows(self) -> int:
-        """How many there will be."""
+        """The number of rows."""
         if isinstance(self.over, Mapping):
             return self.repetitions * math.prod(len(values) for values in self.over.values())
         return self.repetitions * len(self.over)
 
     def run(self, folder: Path | None = None, **how: Any) -> pd.DataFrame:
-        """The rows, from `folder` as far as they are there already."""
+        """Run the sweep, as far as its rows are not in `folder` yet, and return the table."""
         return sweep(
             self.function,
             self.over,
             repetitions=self.repetitions,
             call=self.call,
-            together=None if self.together is None else min(self.together, self.rows),
-            apart=self.apart,
+            batch_size=None if self.batch_size is None else min(self.batch_size, self.rows),
+            static=self.static,
+            version=self.version,
             folder=folder,
             **how,
         )
@@ -59,8 +62,11 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Number:
-    """A number that came out, with its standard error over repetitions where there are any; the
-    paper's, where it reports one; and, where they differ, why."""
+    """A result of an experiment.
+
+    - `ours`, `error`: our number, and its standard error over repetitions where there are any.
+    - `paper`: the paper's number, where it reports one; `note`: why they differ.
+    """
 
     name: str
     ours: float
@@ -74,13 +80,14 @@ class Experiment:
     """One experiment of the paper.
 
     - `part`: which part of the paper; `about`: what is varied, measured and drawn.
-    - `scales`: by scale, the settings: how many of everything. When it is carried out they also
-      have the `seed`, for what is drawn besides the sweeps' keys.
-    - `sweeps`, `numbers`, `draw`: of settings (and tables, by the sweeps' names), what to run,
-      what comes out, and what there is to see. Pictures are named.
-    - `deviations`: everything that is not as in the paper, or that the paper leaves open.
-    - `data`: the public data set that it needs, if any; the settings then have its folder as
-      `data`.
+    - `scales`: the settings of each scale, such as numbers of trials. When it is carried
+      out they also have the `seed`, for random numbers that do not come from the keys of sweeps.
+    - `sweeps`: a function of the settings that returns the sweeps to run.
+    - `numbers`, `draw`: functions of the settings and of the tables, by the names of their sweeps,
+      that return the results and the pictures.
+    - `deviations`: every difference from the paper, and what the paper leaves open.
+    - `data`: the public data sets of which it needs one, if any; the settings then have its folder
+      as `data`.
     """
 
     name: str

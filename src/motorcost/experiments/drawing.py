@@ -25,22 +25,22 @@ def pair_maps(table: pd.DataFrame, column: str, label: str, grid: int) -> Figure
     axes = figure.subplots(1, 3)
     means = table.groupby(list(TRUTH), as_index=False)[column].mean()
     norm = LogNorm(means[column].min(), means[column].max())
-    for ax, (one, two) in zip(axes, combinations(TRUTH, 2), strict=True):
-        third = next(name for name in TRUTH if name not in (one, two))
-        x, y = axis(one, grid), axis(two, grid)
-        here = means[(means[third] == TRUTH[third]) & means[one].isin(x) & means[two].isin(y)]
-        square = here.pivot_table(index=two, columns=one, values=column)
+    for ax, (cost_x, cost_y) in zip(axes, combinations(TRUTH, 2), strict=True):
+        third = next(name for name in TRUTH if name not in (cost_x, cost_y))
+        x, y = axis(cost_x, grid), axis(cost_y, grid)
+        on_plane = (means[third] == TRUTH[third]) & means[cost_x].isin(x) & means[cost_y].isin(y)
+        square = means[on_plane].pivot_table(index=cost_y, columns=cost_x, values=column)
         drawn = ax.pcolormesh(_edges(x), _edges(y), square, norm=norm, cmap="viridis_r")
-        ax.plot(TRUTH[one], TRUTH[two], "+", color="white", ms=9)
+        ax.plot(TRUTH[cost_x], TRUTH[cost_y], "+", color="white", ms=9)
         log_axes(ax)
-        ax.set_xlabel(LABELS[one])
-        ax.set_ylabel(LABELS[two])
+        ax.set_xlabel(LABELS[cost_x])
+        ax.set_ylabel(LABELS[cost_y])
     figure.colorbar(drawn, ax=axes, label=label)
     return figure
 
 
 def _edges(centres: list[float]) -> np.ndarray:
-    """Where cells end that have these centres, on a logarithmic axis."""
+    """The edges of the cells with these centres, on a logarithmic axis."""
     logs = np.log(centres)
     step = (logs[-1] - logs[0]) / (len(logs) - 1)
     return np.exp(np.append(logs - step / 2, logs[-1] + step / 2))
@@ -48,19 +48,19 @@ def _edges(centres: list[float]) -> np.ndarray:
 
 def log_axes(ax: Axes) -> None:
     """Both axes logarithmic, with few labels."""
-    for one in (ax.xaxis, ax.yaxis):
-        one.axes.set(**{f"{one.axis_name}scale": "log"})
-        low, high = one.get_view_interval()
+    for line in (ax.xaxis, ax.yaxis):
+        line.axes.set(**{f"{line.axis_name}scale": "log"})
+        low, high = line.get_view_interval()
         if high / low >= 10:
-            one.set_minor_formatter(NullFormatter())
+            line.set_minor_formatter(NullFormatter())
         else:
-            one.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(1, 0.4)))
+            line.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(1, 0.4)))
 
 
 def distributions(
     samples: Mapping[str, np.ndarray], label: str, paper: Mapping[str, float] | None = None
 ) -> Figure:
-    """Sizes of errors, one violin a name, with their root mean square and the paper's."""
+    """Sizes of errors by name, with their root mean square and the paper's."""
     figure = Figure(figsize=(1.6 * len(samples) + 1.2, 3.2), layout="constrained")
     ax = figure.subplots()
     for place, (name, values) in enumerate(samples.items()):
@@ -88,8 +88,8 @@ def distributions(
 def found_over_true(
     ax: Axes, table: pd.DataFrame, name: str, label: str, bins: int | None = None
 ) -> None:
-    """Median and quantiles of what was found, over the truth: at each true value, or in so many
-    bins with equally many."""
+    """Draw median and quantiles of estimates over true values: at each true value, or in `bins`
+    groups of equal size."""
     true = np.asarray(table[name], float)
     found = np.asarray(table[f"{name}_found"], float)
     group = np.unique(true, return_inverse=True)[1]

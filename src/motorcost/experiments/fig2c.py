@@ -16,7 +16,7 @@ from motorcost.tasks import reaching
 
 
 def tracked(key: Any, data_seed: int, n_trials: int, n_starts: int) -> dict[str, Any]:
-    """Costs inferred from positions, and the beliefs that follow against the true ones."""
+    """Infer costs and beliefs from positions, and compare the beliefs with the true ones."""
     trials = reaches(n_trials, data_seed, CAMERA)
     found = fit(reaching, trials, list(TRUTH), observer=CAMERA, n_starts=n_starts, key=key)
     beliefs = found.beliefs()
@@ -24,17 +24,17 @@ def tracked(key: Any, data_seed: int, n_trials: int, n_starts: int) -> dict[str,
     row: dict[str, Any] = {f"{name}_found": value for name, value in found.estimates.items()}
     for i, name in enumerate(STATES):
         variance = np.asarray(beliefs.cov[:, :, i, i])
-        apart = np.asarray(beliefs.mean[:, :, i] - trials.beliefs[:, :, i])
-        some = variance > 1e-12 * variance.max()  # at first the belief is certain
-        z = apart[some] / np.sqrt(variance[some])
-        row[f"{name}_apart"] = np.sqrt(np.mean(apart**2))
+        error = np.asarray(beliefs.mean[:, :, i] - trials.beliefs[:, :, i])
+        uncertain = variance > 1e-12 * variance.max()  # at first the belief is certain
+        z = error[uncertain] / np.sqrt(variance[uncertain])
+        row[f"{name}_error"] = np.sqrt(np.mean(error**2))
         row[f"{name}_range"] = np.ptp(np.asarray(trials.beliefs[:, :, i]))
         row[f"{name}_within"] = np.mean(np.abs(z) < 2)
     return row
 
 
 def sweeps(at: Settings) -> list[Sweep]:
-    """Data sets of 20 trials."""
+    """Data sets with a seed of their own."""
     over = {
         "data_seed": [1000 * at.get("seed", 0) + i for i in range(at["data_sets"])],
         "n_trials": [at["trials"]],
@@ -44,12 +44,12 @@ def sweeps(at: Settings) -> list[Sweep]:
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
-    """How close the beliefs come."""
+    """The error of the inferred beliefs, and the coverage of their standard deviations."""
     table = tables["reaching-beliefs"]
     table = table[table["failed"] == ""]
     rows = []
     for name in STATES:
-        relative = table[f"{name}_apart"] / table[f"{name}_range"]
+        relative = table[f"{name}_error"] / table[f"{name}_range"]
         within = table[f"{name}_within"]
         root = np.sqrt(max(len(table), 1))
         rows += [
@@ -90,7 +90,7 @@ EXPERIMENT = Experiment(
     numbers=numbers,
     draw=draw,
     deviations=(
-        "The paper does not tell the noise of the recording: here an SD of 1 mm.",
+        "The paper does not state the noise of the recording: here an SD of 1 mm.",
         "The paper's code draws the prediction for the next step under the name of the belief; "
         "here it is the belief itself, given the samples up to the same time.",
         "The paper shows one trial; the fractions are our check.",

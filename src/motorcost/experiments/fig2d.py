@@ -18,23 +18,25 @@ from motorcost.tasks import reaching
 
 RMSES = (0.016, 0.1, 0.5, 1.0)
 COLOURS = dict(zip(RMSES, (BLUE, GREEN, ORANGE, "#CC79A7"), strict=True))
-DRAWN = 12  # directions of errors that are shown
+# The number of directions of errors that are drawn.
+DRAWN = 12
 
 
 def mean_trajectory(errors: Any) -> Any:
-    """The mean states over time of an agent whose costs are off by so much, in log10."""
+    """The mean states over time of an agent whose costs have these errors of their log10."""
     problem = reaching(**moved(errors))
     return moments(problem, solve(problem)).state_mean
 
 
 def error_of(key: Any, rmse: Any) -> Any:
-    """Errors of that root mean square, in a random direction."""
+    """Errors with a given root mean square, in a random direction."""
     direction = jax.random.normal(key, (len(TRUTH),))
     return rmse * jnp.sqrt(len(TRUTH)) * direction / jnp.linalg.norm(direction)
 
 
-def apart(key: Any, rmse: Any) -> dict[str, Any]:
-    """How far the mean movement is then from the true one: root mean square over time."""
+def distance(key: Any, rmse: Any) -> dict[str, Any]:
+    """The root mean square over time of the difference between the mean movement at costs with
+    such errors and the true mean movement, by state."""
     differences = mean_trajectory(error_of(key, rmse)) - mean_trajectory(jnp.zeros(len(TRUTH)))
     root = jnp.sqrt((differences**2).mean(axis=0))
     return {name: root[i] for i, name in enumerate(STATES)}
@@ -43,20 +45,23 @@ def apart(key: Any, rmse: Any) -> dict[str, Any]:
 def sweeps(at: Settings) -> list[Sweep]:
     """Random directions at each size of error."""
     over = {"rmse": list(RMSES)}
-    together = at["directions"] * len(RMSES)
-    return [Sweep("reaching-errors", apart, over, at["directions"], call="vmap", together=together)]
+    batch_size = at["directions"] * len(RMSES)
+    return [
+        Sweep(
+            "reaching-errors", distance, over, at["directions"], call="vmap", batch_size=batch_size
+        )
+    ]
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
-    """The mean distance of positions."""
+    """The mean difference of positions at each size of error."""
     table = tables["reaching-errors"]
     rows = []
     for size in RMSES:
         mm = 1000 * table.loc[table["rmse"] == size, "position"]
         error = mm.std() / np.sqrt(len(mm))
-        rows.append(
-            Number(f"RMSE {size:g}: mean position apart, mm", float(mm.mean()), float(error))
-        )
+        title = f"RMSE {size:g}: root mean square difference of the mean position, mm"
+        rows.append(Number(title, float(mm.mean()), float(error)))
     return rows
 
 
@@ -98,7 +103,7 @@ EXPERIMENT = Experiment(
     numbers=numbers,
     draw=draw,
     deviations=(
-        "The paper shows one movement for each size of error and does not tell in which "
+        "The paper shows one movement for each size of error and does not state in which "
         "direction its costs were off; here there are many directions.",
     ),
 )

@@ -14,7 +14,7 @@ from motorcost.report.page import Picture
 
 PAPER = {"effort": 2.4e-2, "velocity": 2.1e-2, "force": 3.1e-2}
 RANGE = (
-    "The error depends on the true costs, which the paper does not tell: the smaller the effort, "
+    "The error depends on the true costs, which the paper does not state: the smaller the effort, "
     "the less a reach says about it (see the maps)."
 )
 # From the fifth sample on position, velocity and force all vary: noise enters at the muscle.
@@ -22,19 +22,21 @@ DIVERGENCE = TrajectoryDivergence(("position", "velocity", "force"), first=4)
 
 
 def cells(at: Settings) -> list[dict[str, Any]]:
-    """True costs on a grid for each pair, the third as in panel A; each cell once."""
+    """True costs on a grid for each pair, the third cost as in panel A, without duplicates."""
     found: dict[tuple[float, ...], dict[str, Any]] = {}
-    for one, two in combinations(TRUTH, 2):
-        for a, b in product(axis(one, at["grid"]), axis(two, at["grid"])):
-            cell = {**TRUTH, one: a, two: b}
+    for cost_x, cost_y in combinations(TRUTH, 2):
+        for x, y in product(axis(cost_x, at["grid"]), axis(cost_y, at["grid"])):
+            cell = {**TRUTH, cost_x: x, cost_y: y}
             found.setdefault(tuple(cell.values()), cell)
     return list(found.values())
 
 
 def sweeps(at: Settings) -> list[Sweep]:
-    """Each cell simulated and fitted again and again."""
+    """Simulate and fit each cell several times."""
     recovery = recovering(at, measure=DIVERGENCE)
-    return [Sweep("reaching-grid", recovery, cells(at), at["repetitions"], together=at["together"])]
+    return [
+        Sweep("reaching-grid", recovery, cells(at), at["repetitions"], batch_size=at["batch_size"])
+    ]
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
@@ -92,9 +94,9 @@ EXPERIMENT = Experiment(
     "simulated and all three costs inferred. Measured: the root mean square error of log10 of "
     "the estimates.",
     scales={
-        "smoke": {"grid": 2, "trials": 10, "repetitions": 1, "starts": 1, "together": 12},
-        "laptop": {"grid": 5, "trials": 100, "repetitions": 3, "starts": 10, "together": 32},
-        "paper": {"grid": 10, "trials": 100, "repetitions": 10, "starts": 10, "together": 32},
+        "smoke": {"grid": 2, "trials": 10, "repetitions": 1, "starts": 1, "batch_size": 12},
+        "laptop": {"grid": 5, "trials": 100, "repetitions": 3, "starts": 10, "batch_size": 32},
+        "paper": {"grid": 10, "trials": 100, "repetitions": 10, "starts": 10, "batch_size": 32},
     },
     sweeps=sweeps,
     numbers=numbers,

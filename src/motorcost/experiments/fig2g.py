@@ -18,19 +18,24 @@ from motorcost.tasks import reaching
 
 
 def sweeps(at: Settings) -> list[Sweep]:
-    """Data sets of different size at the paper's costs."""
+    """Data sets of several sizes at the paper's costs."""
     recovery = Recovery(reaching, list(TRUTH), n_starts=at["starts"], measure=DIVERGENCE)
     cells = [{**TRUTH, "n_trials": n} for n in at["trials"]]
     reps = at["repetitions"]
     return [
         Sweep(
-            "reaching-trials", recovery, cells, reps, together=at["together"], apart=("n_trials",)
+            "reaching-trials",
+            recovery,
+            cells,
+            reps,
+            batch_size=at["batch_size"],
+            static=("n_trials",),
         )
     ]
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
-    """The rates at which errors fall."""
+    """The rates at which errors decrease with the number of trials."""
     table = _with_errors(tables)
     sizes = sorted(at["trials"])
     few, many = sizes[: len(sizes) // 2 - 1], sizes[len(sizes) // 2 - 1 :]
@@ -44,9 +49,9 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
         f"up to {few[-1]} trials" if few else "": few,
     }
     rows = []
-    for title, some in ranges.items():
-        if len(some) > 1:
-            rate = _rate(table[table["n_trials"].isin(some)], "error")
+    for title, chosen in ranges.items():
+        if len(chosen) > 1:
+            rate = _rate(table[table["n_trials"].isin(chosen)], "error")
             rows.append(Number(f"rate of the RMSE, {title}", *rate, 0.78, why))
     rows.append(Number("rate of the KL divergence (exact moments)", *_rate(table, "kl_exact")))
     return rows
@@ -90,8 +95,8 @@ def _with_errors(tables: Tables) -> Any:
 
 
 def _rate(table: Any, column: str) -> tuple[float, float]:
-    """Minus the slope of the log-log line through the medians, and its standard error from
-    repetitions drawn again."""
+    """Minus the slope of the log-log line through the medians, and its standard error by a
+    bootstrap over repetitions."""
     rng = np.random.default_rng(0)
     groups = [np.asarray(part[column]) for _, part in table.groupby("n_trials")]
     n = np.log([float(n) for n, _ in table.groupby("n_trials")])
@@ -111,25 +116,25 @@ EXPERIMENT = Experiment(
     "the symmetrised KL divergence between true and refitted movements, and the rates at which "
     "they fall: minus the slope of a line through the medians in a log-log plot.",
     scales={
-        "smoke": {"trials": [5, 20], "repetitions": 3, "starts": 1, "together": 3},
+        "smoke": {"trials": [5, 20], "repetitions": 3, "starts": 1, "batch_size": 3},
         "laptop": {
             "trials": [2, 5, 10, 20, 50, 100, 200, 500],
             "repetitions": 25,
             "starts": 10,
-            "together": 25,
+            "batch_size": 25,
         },
         "paper": {
             "trials": [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000],
             "repetitions": 100,
             "starts": 10,
-            "together": 25,
+            "batch_size": 25,
         },
     },
     sweeps=sweeps,
     numbers=numbers,
     draw=draw,
     deviations=(
-        "The paper tells neither its numbers of trials nor of repetitions.",
+        "The paper states neither its numbers of trials nor of repetitions.",
         "The paper's divergence is between simulated trajectories, which has a floor from "
         "sampling; the exact one, from the moments' recursion, has none.",
     ),

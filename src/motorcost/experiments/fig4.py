@@ -20,14 +20,14 @@ RANGE = (1e-5, 1e-1)
 
 
 def sweeps(at: Settings) -> list[Sweep]:
-    """True efforts, again and again."""
+    """Several data sets at each true effort."""
     recovery = Recovery(saccade, ["effort"], n_trials=at["trials"], n_starts=at["starts"])
     over = {"effort": np.geomspace(*RANGE, at["values"]).tolist()}
-    return [Sweep("saccades", recovery, over, at["repetitions"], together=at["together"])]
+    return [Sweep("saccades", recovery, over, at["repetitions"], batch_size=at["batch_size"])]
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
-    """How close the efforts come, and how many do not."""
+    """Errors of the estimated efforts, and the fraction of large errors."""
     errors = log_errors(tables["saccades"], ["effort"])[:, 0]
     return [
         Number("RMSE of log10 effort", *rmse(errors)),
@@ -40,7 +40,7 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
 
 
 def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
-    """Saccades, and the efforts that were found."""
+    """Simulated saccades, and estimated over true efforts."""
     problem = saccade()
     trials = simulate(problem, solve(problem), n_trials=100, key=jax.random.key(at.get("seed", 0)))
     figure = Figure(figsize=(4.4, 4.0), layout="constrained")
@@ -63,15 +63,15 @@ EXPERIMENT = Experiment(
     about="Saccades from -10 to 10 degrees are simulated at a range of efforts, which are "
     "inferred. Drawn: median and quantiles of the estimates.",
     scales={
-        "smoke": {"values": 3, "repetitions": 1, "trials": 10, "starts": 1, "together": 3},
-        "laptop": {"values": 20, "repetitions": 20, "trials": 100, "starts": 10, "together": 40},
-        "paper": {"values": 20, "repetitions": 100, "trials": 100, "starts": 10, "together": 40},
+        "smoke": {"values": 3, "repetitions": 1, "trials": 10, "starts": 1, "batch_size": 3},
+        "laptop": {"values": 20, "repetitions": 20, "trials": 100, "starts": 10, "batch_size": 40},
+        "paper": {"values": 20, "repetitions": 100, "trials": 100, "starts": 10, "batch_size": 40},
     },
     sweeps=sweeps,
     numbers=numbers,
     draw=draw,
     deviations=(
-        "The paper tells neither the range of its 20 efforts nor a number for the error.",
+        "The paper states neither the range of its 20 efforts nor a number for the error.",
         "The model is the variant of the paper's experiment: a step of 1.25 ms as in its text, "
         "signal-dependent noise sqrt(0.08), no delay (Crevecoeur & Kording's has one of 100 ms).",
     ),

@@ -18,11 +18,12 @@ from motorcost.tasks.supports import LogUniform
 
 EFFORTS = {"effort_1": "effort r1", "effort_2": "effort r2"}
 SUPPORT = LogUniform(1e-4, 100.0)
-LOW, HIGH = 1e-2, 1.0  # of the true efforts
+# The range of the true efforts.
+LOW, HIGH = 1e-2, 1.0
 
 
 def random_task(problem: Any, effort_1: Any, effort_2: Any) -> Problem:
-    """The random problem of that number, with these efforts."""
+    """The random problem with the given number and efforts."""
     return random_problem(jax.random.key(problem))(effort_1=effort_1, effort_2=effort_2)
 
 
@@ -31,8 +32,8 @@ def sweeps(at: Settings) -> list[Sweep]:
     rng = np.random.default_rng(at.get("seed", 0))
     true = rng.uniform(LOW, HIGH, size=(at["problems"], 2))
     cells = [
-        {"problem": i, "effort_1": float(one), "effort_2": float(two)}
-        for i, (one, two) in enumerate(true)
+        {"problem": i, "effort_1": float(effort_1), "effort_2": float(effort_2)}
+        for i, (effort_1, effort_2) in enumerate(true)
     ]
     recovery = Recovery(
         random_task,
@@ -40,11 +41,11 @@ def sweeps(at: Settings) -> list[Sweep]:
         n_trials=at["trials"],
         n_starts=at["starts"],
     )
-    return [Sweep("random-problems", recovery, cells, together=at["together"])]
+    return [Sweep("random-problems", recovery, cells, batch_size=at["batch_size"])]
 
 
 def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
-    """How close the efforts come."""
+    """Errors of the estimated efforts, coverage of intervals, and how searches ended."""
     table = tables["random-problems"]
     errors = np.abs(log_errors(table, list(EFFORTS)))
     table = table[table["failed"] == ""]
@@ -63,7 +64,7 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
 
 
 def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
-    """Found over true, and quantiles, for either effort."""
+    """Estimated over true efforts, and quantiles, for both efforts."""
     table = tables["random-problems"]
     fine = table[table["failed"] == ""]
     pictures = []
@@ -92,16 +93,16 @@ EXPERIMENT = Experiment(
     about="Each problem has random dynamics, senses and noise, and two efforts drawn at random, "
     "which are inferred together.",
     scales={
-        "smoke": {"problems": 3, "trials": 10, "starts": 1, "together": 3},
-        "laptop": {"problems": 100, "trials": 100, "starts": 10, "together": 25},
-        "paper": {"problems": 2_000, "trials": 100, "starts": 10, "together": 25},
+        "smoke": {"problems": 3, "trials": 10, "starts": 1, "batch_size": 3},
+        "laptop": {"problems": 100, "trials": 100, "starts": 10, "batch_size": 25},
+        "paper": {"problems": 2_000, "trials": 100, "starts": 10, "batch_size": 25},
     },
     sweeps=sweeps,
     numbers=numbers,
     draw=draw,
     deviations=(
-        f"The paper does not tell the ranges of its efforts: here both are uniform between {LOW:g} "
-        f"and {HIGH:g}.",
+        "The paper does not state the ranges of its efforts: here both are uniform between "
+        f"{LOW:g} and {HIGH:g}.",
         "What the appendix leaves open of the problems is as in motorcost's task: four senses, one "
         "noise term of each kind, internal noise.",
         "The paper gives no number; its r2 panel has 1,000 problems, here they are all of them.",

@@ -1,4 +1,4 @@
-"""How far estimates, and what they predict, are from the truth."""
+"""Errors of estimates, and of the movements that they predict."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def log_errors(table: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
-    """log10 of found over true, (rows, names), of the rows that did not fail.
+    """log10 of the ratio of estimates to true values, (rows, names), for rows that did not fail.
 
     The paper says "in logarithmic space" without a base. With 100 trials the standard error of a
     parameter is about 0.04 in natural logarithms and 0.02 in base 10; the paper reports 0.02.
     """
     fine = table[table["failed"] == ""]
-    each = [np.log10(fine[f"{name}_found"] / fine[name]) for name in names]
-    return np.stack([np.asarray(column, float) for column in each], axis=1)
+    columns = [np.log10(fine[f"{name}_found"] / fine[name]) for name in names]
+    return np.stack([np.asarray(column, float) for column in columns], axis=1)
 
 
 def rmse(errors: np.ndarray) -> tuple[float, float]:
@@ -43,25 +43,28 @@ def rmse(errors: np.ndarray) -> tuple[float, float]:
 
 def mean(values: np.ndarray) -> tuple[float, float]:
     """The mean, and its standard error."""
-    each = np.asarray(values, float).ravel()
-    if not len(each):
+    flat = np.asarray(values, float).ravel()
+    if not len(flat):
         return float("nan"), float("nan")
-    error = each.std(ddof=1) / np.sqrt(len(each)) if len(each) > 1 else float("nan")
-    return float(each.mean()), float(error)
+    error = flat.std(ddof=1) / np.sqrt(len(flat)) if len(flat) > 1 else float("nan")
+    return float(flat.mean()), float(error)
 
 
 def has_errors(table: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
-    """Which rows have estimates with standard errors. Where a search ends on a slope or an edge
-    there are none, and an interval that is open on both sides would hold anything."""
+    """Which rows have estimates with standard errors.
+
+    A search that ends on a slope or at a bound has none, and an interval that is open on both
+    sides would cover every value.
+    """
     errors = table[[f"{name}_se" for name in names]].to_numpy(float)
     return (table["failed"] == "").to_numpy() & np.isfinite(errors).all(axis=1)
 
 
 def covered(table: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
-    """Whether the truth is within the 95 % interval, (rows, names), of rows with errors."""
+    """Whether the true value is within the 95 % interval, (rows, names), for rows with errors."""
     fine = table[has_errors(table, names)]
     z = [np.log(fine[f"{name}_found"] / fine[name]) / fine[f"{name}_se"] for name in names]
-    return np.abs(np.stack([np.asarray(each, float) for each in z], axis=1)) < 1.96
+    return np.abs(np.stack([np.asarray(column, float) for column in z], axis=1)) < 1.96
 
 
 def symmetrised_kl(
@@ -80,21 +83,22 @@ def symmetrised_kl(
     P, Q = cov_p / both, cov_q / both
     d = (mean_p - mean_q) / scale
 
-    def one(P: Array, Q: Array, d: Array) -> Array:
+    def at_time(P: Array, Q: Array, d: Array) -> Array:
         p, q = jnp.linalg.inv(P), jnp.linalg.inv(Q)
         return (jnp.trace(q @ P) + jnp.trace(p @ Q) + d @ (p + q) @ d) / 2 - len(d)
 
-    return jax.vmap(one)(P, Q, d) / 2
+    return jax.vmap(at_time)(P, Q, d) / 2
 
 
 @dataclass(frozen=True)
 class TrajectoryDivergence:
-    """How different movements look under the true and under the fitted parameters: the mean over
-    time of the symmetrised divergence between Gaussians fitted to `n_trials` simulated
-    trajectories of either, as in the paper (`kl`), and between the exact moments (`kl_exact`).
+    """The divergence of movements under the true and under the fitted parameters: a measure for
+    `Recovery`.
 
-    Of the named states, from step `first` on, where all of them vary: at first a reach is certain.
-    A measure for `Recovery`.
+    It is the mean over time of the symmetrised divergence between two Gaussians, which are fitted
+    to `n_trials` simulated trajectories each, as in the paper (`kl`), or have the exact moments
+    (`kl_exact`). Only the named `states` are compared, from step `first` on: at earlier steps some
+    of them do not vary, because a reach begins without any noise.
     """
 
     states: tuple[str, ...]
@@ -104,7 +108,7 @@ class TrajectoryDivergence:
     def __call__(
         self, key: Any, truth: Problem, true_policy: Policy, found: Problem, found_policy: Policy
     ) -> dict[str, Array]:
-        """Of the true and of the fitted problem."""
+        """The two divergences between the true and the fitted problem."""
         both = (truth, true_policy), (found, found_policy)
         keys = jax.random.split(key)
         sampled = [self.sampled(*pair, key) for pair, key in zip(both, keys, strict=True)]

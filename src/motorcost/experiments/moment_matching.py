@@ -1,4 +1,4 @@
-"""Appendix: how well do moments that are propagated describe reaches that are simulated?"""
+"""Appendix: comparison of propagated moments with those of simulated reaches."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,23 +31,24 @@ Play = tuple[Problem, Policy]
 
 
 def compared(*, key: Any, states: str, rollouts: int) -> dict[str, Array]:
-    """Divergences of the rollouts' moments from those that are computed. By name:
+    """Divergences of the moments of simulated reaches (rollouts) from other moments, by name:
 
-    - `exact`: from our own; `again`: from those of as many other rollouts.
-    - the names of `baselines`: from theirs.
+    - `exact`: from our propagated moments.
+    - `again`: from the moments of as many other rollouts.
+    - the names of `baselines`: from the propagated moments of the baselines.
     """
     keys = jax.random.split(key, 3)
     measure = TrajectoryDivergence(tuple(states.split()), FIRST, rollouts)
     problem = reaching()
     policy = solve(problem)
-    seen = measure.sampled(problem, policy, keys[0])
+    rollout_moments = measure.sampled(problem, policy, keys[0])
     others = {"exact": measure.exact(problem, policy)}
     others["again"] = measure.sampled(problem, policy, keys[1])
     trials = simulate(problem, policy, n_trials=rollouts, key=keys[2])
     assert trials.controls is not None  # only recorded trials have none
     for name, play in baselines(problem, policy, trials.controls).items():
         others[name] = measure.exact(*play)
-    return {name: symmetrised_kl(*seen, *other).mean() for name, other in others.items()}
+    return {name: symmetrised_kl(*rollout_moments, *other).mean() for name, other in others.items()}
 
 
 def baselines(
@@ -85,8 +86,8 @@ def _steady(problem: Problem, V: Float[Array, "n v"]) -> Problem:
 
 
 def sampling_floor(k: int, rollouts: int) -> float:
-    """What sampling alone makes of the divergence between the moments of so many Gaussian vectors
-    of k states and the true ones, on average; twice this between two such sets.
+    """The expected divergence between the moments of `rollouts` Gaussian vectors of k states and
+    the true moments, which is due to sampling alone. Between two such sets it is twice as large.
 
     Each of the k + k (k + 1) / 2 moments that are estimated adds 1 / (2 n) to the divergence, in
     either direction.
@@ -95,7 +96,7 @@ def sampling_floor(k: int, rollouts: int) -> float:
 
 
 def sweeps(at: Settings) -> list[Sweep]:
-    """Each set of states, again and again."""
+    """Several repetitions for each set of states."""
     over = {"states": STATES, "rollouts": [at["rollouts"]]}
     return [Sweep(SWEEP, compared, over, at["repetitions"], call="each")]
 
@@ -116,9 +117,9 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
 
     def row(title: str, states: str, column: str, *more: Any) -> Number:
         table = tables[SWEEP]
-        own = table[(table["states"] == states) & (table["failed"] == "")][column]
-        error = own.std(ddof=1) / np.sqrt(len(own)) if len(own) > 1 else float("nan")
-        return Number(title, float(own.mean()), float(error), *more)
+        values = table[(table["states"] == states) & (table["failed"] == "")][column]
+        error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
+        return Number(title, float(values.mean()), float(error), *more)
 
     rows = [
         row(
@@ -139,7 +140,7 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
             "No faithful reading that we tried gives 6.05 (0.3 to 2.8, by states and average). Two "
             "slips give its size, for three states: an SD taken for a variance, which leaves too "
             "little noise, and noise that skips dt / tau, which leaves too much, as the paper's "
-            "caption says. Which it was, if either, cannot be told.",
+            "caption says. We cannot decide which it was, if either.",
         ),
     ]
     for states in STATES:
@@ -158,7 +159,7 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
 
 
 def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
-    """Means and bands over time: simulated, computed, and the baseline's."""
+    """Means and bands over time: simulated, propagated, and of the baseline."""
     problem = reaching()
     policy = solve(problem)
     average = with_average_noise(reaching)()

@@ -28,9 +28,13 @@ def sweeps(at: Settings) -> list[Sweep]:
     camera = LogLikelihood(at["trials"], CAMERA, at.get("seed", 0))
     return [
         Sweep(
-            "camera-grid", recovery, fig2ef.cells(at), at["repetitions"], together=at["together"]
+            "camera-grid",
+            recovery,
+            fig2ef.cells(at),
+            at["repetitions"],
+            batch_size=at["batch_size"],
         ),
-        Sweep("camera-slices", camera, slices, together=at["points"]),
+        Sweep("camera-slices", camera, slices, batch_size=at["points"]),
     ]
 
 
@@ -38,7 +42,7 @@ def numbers(at: Settings, tables: Tables) -> Sequence[Number]:
     """The error of each parameter, and the divergence of positions."""
     table = tables["camera-grid"]
     errors = log_errors(table, list(TRUTH))
-    why = "It depends on the recording noise and on the true costs; the paper tells neither."
+    why = "It depends on the recording noise and on the true costs; the paper states neither."
     rows = [
         Number(f"RMSE of log10 {LABELS[name]}", *rmse(errors[:, k]), PAPER[name], why)
         for k, name in enumerate(TRUTH)
@@ -72,9 +76,9 @@ def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
 def _slices(tables: Tables) -> Figure:
     figure = Figure(figsize=(9.6, 2.6), layout="constrained")
     for ax, name in zip(figure.subplots(1, 3), TRUTH, strict=True):
-        one = tables["camera-slices"].query("slice == @name")
-        ax.plot(one[name], -one["log_likelihood"], color=BLUE)
-        best = one.sort_values("log_likelihood").iloc[-1]
+        points = tables["camera-slices"].query("slice == @name")
+        ax.plot(points[name], -points["log_likelihood"], color=BLUE)
+        best = points.sort_values("log_likelihood").iloc[-1]
         ax.plot(best[name], -best["log_likelihood"], "x", color=ORANGE, mew=2, label="best")
         ax.axvline(TRUTH[name], color=GREEN, lw=1, ls=":", label="truth")
         ax.set_xscale("log")
@@ -89,7 +93,7 @@ def _slices(tables: Tables) -> Figure:
 EXPERIMENT = Experiment(
     name="partial",
     part="Appendix, partially observable state",
-    title="Only the position is seen",
+    title="Only the position is observed",
     about="As Figure 2 E, but only the hand's position is recorded, with an SD of 1 mm. Also "
     "drawn: slices of one data set's likelihood through the true costs.",
     scales={
@@ -98,7 +102,7 @@ EXPERIMENT = Experiment(
             "trials": 10,
             "repetitions": 1,
             "starts": 1,
-            "together": 12,
+            "batch_size": 12,
             "points": 5,
         },
         "laptop": {
@@ -106,7 +110,7 @@ EXPERIMENT = Experiment(
             "trials": 100,
             "repetitions": 3,
             "starts": 10,
-            "together": 32,
+            "batch_size": 32,
             "points": 81,
         },
         "paper": {
@@ -114,7 +118,7 @@ EXPERIMENT = Experiment(
             "trials": 100,
             "repetitions": 10,
             "starts": 10,
-            "together": 32,
+            "batch_size": 32,
             "points": 201,
         },
     },
@@ -122,7 +126,7 @@ EXPERIMENT = Experiment(
     numbers=numbers,
     draw=draw,
     deviations=(
-        "The paper does not tell the noise of its recording: here an SD of 1 mm.",
+        "The paper does not state the noise of its recording: here an SD of 1 mm.",
         "The divergence is of positions, from the fifth sample on.",
     ),
 )

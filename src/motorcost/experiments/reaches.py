@@ -1,4 +1,4 @@
-"""What the experiments with reaches share."""
+"""What the experiments with reaches share: true costs, ranges, recording, recovery."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ TRUTH: dict[str, Any] = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
 RANGES = {"effort": (1e-6, 1e-4), "velocity": (0.04, 1.0), "force": (0.004, 0.1)}
 LABELS = {"effort": "effort r", "velocity": "velocity v", "force": "force f"}
 STATES = ("position", "velocity", "force")
-# The camera of the partially observed experiments; the paper does not tell its noise.
+# The camera of the partially observed experiments; the paper does not state its noise.
 CAMERA = ObserverSpec(["position"], noise=1e-3)
 
 
@@ -58,25 +58,25 @@ class LogLikelihood:
 
     def __call__(self, *, keys: Any, **columns: Any) -> dict[str, np.ndarray]:
         """At the costs in the columns."""
-        model = _model(self)
+        objective = _objective(self)
         points = np.stack([np.log(columns[name]) for name in TRUTH], axis=1)
-        return {"log_likelihood": log_likelihoods_along(model, points)}
+        return {"log_likelihood": log_likelihoods_along(objective, points)}
 
 
 @lru_cache(maxsize=4)
-def _model(of: LogLikelihood) -> Objective:
-    trials = reaches(of.n_trials, of.data_seed, of.observer)
-    return make_objective(reaching, trials, list(TRUTH), observer=of.observer)
+def _objective(likelihood: LogLikelihood) -> Objective:
+    trials = reaches(likelihood.n_trials, likelihood.data_seed, likelihood.observer)
+    return make_objective(reaching, trials, list(TRUTH), observer=likelihood.observer)
 
 
 def recovering(at: Mapping[str, Any], **more: Any) -> Recovery:
-    """All three costs inferred from simulated reaches, as many and from as many starts as `at`
-    says."""
+    """A recovery of all three costs from simulated reaches, with the numbers of trials and starts
+    that are in the settings `at`."""
     sizes = {"n_trials": at["trials"], "n_starts": at["starts"]}
     return Recovery(reaching, list(TRUTH), **sizes, **more)
 
 
 def moved(errors: Any) -> dict[str, Any]:
-    """The true costs, off by these errors of their log10."""
+    """The true costs with these errors of their log10."""
     factors = 10.0 ** jnp.asarray(errors)
     return {name: value * factors[k] for k, (name, value) in enumerate(TRUTH.items())}

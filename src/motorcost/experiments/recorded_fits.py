@@ -27,6 +27,7 @@ SUPPORTS = {
     "motor_noise": LogUniform(0.01, 3.0),
     "recording_noise": LogUniform(1e-5, 0.1),
 }
+# The number of evaluations of the likelihood that one search may take.
 MOST_EVALUATIONS = 100
 # The paper holds motor noise at the value of its simulations.
 USUAL_NOISE = float(defaults(reaching)["motor_noise"])
@@ -35,13 +36,15 @@ CAMERA = ObserverSpec(["position"])
 
 @dataclass(frozen=True, eq=False)
 class Fitting:
-    """A row for a subject, a treatment of motor noise and a lead: what `fit` and `check_fit` say.
+    """Fits one subject, and checks the fit: a function to sweep over subjects, treatments of motor
+    noise ("fixed" or "free") and leads.
 
-    - `reaches`: by lead in milliseconds.
-    - `starts`, `replicates`: of the fit and its check; `most`: trials of a subject, None for all.
-    - `points`: of the negative log likelihood along each cost, the others held.
-    - `profiled`: parameters whose interval follows the profile likelihood rather than the
-      curvature. `baseline`: fit the model with average noise too, for the first lead.
+    - `reaches`: the recorded reaches, by lead in milliseconds.
+    - `starts`: the number of starts of a fit; `replicates`: of simulated data sets in its check.
+    - `points`: the number of points of the likelihood along each cost, the others held.
+    - `most`: the largest number of trials of a subject, None for all.
+    - `profiled`: parameters whose interval follows the profile likelihood, not the curvature.
+    - `baseline`: whether the model with average noise is fitted too, for the first lead.
     """
 
     reaches: Mapping[int, Reaches]
@@ -78,10 +81,9 @@ class Fitting:
             row["baseline"] = _with_average_noise(found, keys[1]).log_likelihood
         checked = check_fit(found, key=keys[2], n_replicates=self.replicates)
         (position,) = checked.channels
-        for name in ("n", "mean", "variance", "kurtosis", "lag", "coverage", "covered"):
-            row[f"innovations_{name}" if not name.startswith("cover") else name] = getattr(
-                position, name
-            )
+        for name in ("n", "mean", "variance", "kurtosis", "lag"):
+            row[f"innovations_{name}"] = getattr(position, name)
+        row |= {"coverage": position.coverage, "covered": position.covered}
         row["verdict"] = " ".join(checked.verdicts)
         course = checked.replicates[:, :, :, 0].mean(axis=0)
         row |= _explained(np.asarray(trials.observed)[:, :, 0], course)
@@ -91,8 +93,8 @@ class Fitting:
         ends = found.interval(0.95)
         if self.profiled and found.converged:
             coordinates = {c.name: c.support for c in found.objective.coordinates}
-            for one in found.profiles(0.95, self.profiled):
-                ends[one.name] = coordinates[one.name].natural(one.ends)
+            for profile in found.profiles(0.95, self.profiled):
+                ends[profile.name] = coordinates[profile.name].natural(profile.ends)
         row = {}
         for name in SUPPORTS:
             row[f"{name}_found"] = found.estimates.get(name, USUAL_NOISE)
@@ -119,16 +121,16 @@ class Fitting:
             lines.append(line)
         values = log_likelihoods_along(found.objective, np.concatenate(lines))
         row: dict[str, float] = {}
-        for k, name, line, its in zip(which, COSTS, lines, np.split(values, 3), strict=True):
+        for k, name, line, heights in zip(which, COSTS, lines, np.split(values, 3), strict=True):
             at = np.asarray(found.objective.coordinates[k].support.from_search_scale(line[:, k]))
             row |= {f"{name}_{i}_at": float(x) for i, x in enumerate(at)}
-            row |= {f"{name}_{i}_nll": -float(value) for i, value in enumerate(its)}
+            row |= {f"{name}_{i}_nll": -float(value) for i, value in enumerate(heights)}
         return row
 
 
 def _with_average_noise(found: Fit, key: Any) -> Fit:
-    """The paper's baseline for the same trials: steady noise as strong, on average over a trial, as
-    that of the fitted model; costs and recording noise are fitted anew."""
+    """The paper's baseline for the same trials: additive noise of the same mean strength over a
+    trial as in the fitted model. Costs and recording noise are fitted again."""
     held = {name: found.estimates.get(name, USUAL_NOISE) for name in (*COSTS, "motor_noise")}
     free = {name: SUPPORTS[name] for name in (*COSTS, "recording_noise")}
     # Noise that followed the costs that are tried would take minutes to compile.
@@ -145,17 +147,18 @@ def _with_average_noise(found: Fit, key: Any) -> Fit:
 
 
 def _explained(observed: np.ndarray, course: np.ndarray) -> dict[str, float]:
-    """How much of the recorded positions, and of velocities by finite differences, the model's
-    mean course of each trial explains (R²)."""
+    """R² of the model's mean course of each trial, for positions and for velocities by finite
+    differences."""
     pairs: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {"position": [], "velocity": []}
-    for one, model in zip(observed, course, strict=True):
-        there = np.flatnonzero(np.isfinite(one))
-        pairs["position"].append((one[there], model[there]))
+    for positions, predicted in zip(observed, course, strict=True):
+        there = np.flatnonzero(np.isfinite(positions))
+        recorded, expected = positions[there], predicted[there]
+        pairs["position"].append((recorded, expected))
         gaps = np.diff(there) * DT
-        pairs["velocity"].append((np.diff(one[there]) / gaps, np.diff(model[there]) / gaps))
+        pairs["velocity"].append((np.diff(recorded) / gaps, np.diff(expected) / gaps))
     result = {}
-    for name, each in pairs.items():
-        data, model = (np.concatenate(parts) for parts in zip(*each, strict=True))
+    for name, of_trials in pairs.items():
+        data, model = (np.concatenate(parts) for parts in zip(*of_trials, strict=True))
         result[f"r2_{name}"] = float(
             1 - np.sum((data - model) ** 2) / np.sum((data - data.mean()) ** 2)
         )

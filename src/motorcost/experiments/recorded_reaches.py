@@ -15,19 +15,25 @@ from motorcost.io import datasets
 from motorcost.io.matlab import from_dream, read_mat
 from motorcost.model.trials import Trials
 
+# Seconds per step of the model.
 DT = 0.01
-SPEED = 0.05  # m/s, below which a hand is at rest
-PIXEL = 0.00026  # metres, as in the documentation's example
-LARGEST = 8 * 2**30  # bytes: DREAM's files hold field potentials besides
-# By name: young people, aged ones, after a stroke.
+# The speed in m/s below which a hand is at rest.
+SPEED = 0.05
+# Metres per pixel, as in the documentation's example.
+PIXEL = 0.00026
+# Bytes of the largest file that is read: DREAM's files contain field potentials besides.
+LARGEST = 8 * 2**30
+# The first letters of file names, in order: young people, aged people, people after a stroke.
 GROUPS = ("cp", "ap", "pp")
 
 
 @dataclass(frozen=True, eq=False)
 class Reaches:
-    """Recorded reaches as fits need them, as plain arrays, which travel to workers: one `subject`,
-    `length` (model steps) and `target` (m) a trial; `samples` (trial, step) are positions in m,
-    NaN where nothing was recorded."""
+    """Recorded reaches as plain arrays, which can be sent to workers.
+
+    - `subjects`, `lengths`, `targets`: one name, number of model steps and distance (m) per trial.
+    - `samples`: (trial, step), positions in m, NaN where nothing was recorded.
+    """
 
     subjects: tuple[str, ...]
     samples: np.ndarray
@@ -36,12 +42,12 @@ class Reaches:
 
     @property
     def people(self) -> list[str]:
-        """Each subject once, in order."""
+        """The subjects without duplicates, in order."""
         return list(dict.fromkeys(self.subjects))
 
     def of(self, subject: str, most: int | None = None) -> Trials:
-        """A subject's trials; `most` of them: those nearest to the median duration."""
-        which = np.array([i for i, one in enumerate(self.subjects) if one == subject])
+        """The trials of a subject; at most `most`, those nearest to the median duration."""
+        which = np.array([i for i, name in enumerate(self.subjects) if name == subject])
         if most is not None:
             away = np.abs(self.lengths[which] - np.median(self.lengths[which]))
             which = np.sort(which[np.argsort(away, kind="stable")[:most]])
@@ -62,8 +68,8 @@ def recorded(folder: Any) -> Movements:
     monkey, people = datasets.describe("flint2012"), datasets.describe("pointing")
     path = Path(folder) if folder is not None else None
     found = {
-        one.name: sorted(file for pattern in one.files for file in path.glob(pattern))
-        for one in (monkey, people)
+        dataset.name: sorted(file for pattern in dataset.files for file in path.glob(pattern))
+        for dataset in (monkey, people)
         if path is not None and path.is_dir()
     }
     if files := found.get("flint2012"):
@@ -94,26 +100,26 @@ def cut_out(movements: Movements, lead: float) -> Reaches:
     kept = [time <= end for time, end in zip(wide.times, ends, strict=True)]
     wide = replace(
         wide,
-        samples=tuple(one[its] for one, its in zip(wide.samples, kept, strict=True)),
-        times=tuple(time[its] for time, its in zip(wide.times, kept, strict=True)),
+        samples=tuple(x[inside] for x, inside in zip(wide.samples, kept, strict=True)),
+        times=tuple(time[inside] for time, inside in zip(wide.times, kept, strict=True)),
     )
     if level:
-        first = np.array([one[0] for one in wide.samples])
+        first = np.array([x[0] for x in wide.samples])
         flat = wide.conditions["goal_x"] - first[:, 0]
         wide = replace(
             wide,
-            samples=tuple(one[:, :1] - one[0, 0] for one in wide.samples),
+            samples=tuple(x[:, :1] - x[0, 0] for x in wide.samples),
             channels={"position": "m"},
         ).with_conditions(target=flat)
     else:
         wide = wide.along(("goal_x", "goal_y"))
     wide = wide.select(["position"], ["target", "subject"])
     target = wide.conditions["target"]
-    left = np.abs(np.array([one[-1, 0] for one in wide.samples]) - target)
+    left = np.abs(np.array([x[-1, 0] for x in wide.samples]) - target)
     placed = wide.keep(left < 0.5 * np.abs(target), "they do not end at the goal").on_grid(DT)
     trials = placed.trials(DT, conditions=["target"])
     return Reaches(
-        tuple(str(one) for one in placed.conditions["subject"]),
+        tuple(str(subject) for subject in placed.conditions["subject"]),
         np.array(trials.observed[:, :, 0]),
         np.array(trials.lengths),
         np.array(trials.conditions["target"]),
@@ -121,7 +127,7 @@ def cut_out(movements: Movements, lead: float) -> Reaches:
 
 
 def pointing_reaches(file: Path) -> Movements:
-    """Of a file of the pointing data: the outward movements."""
+    """The outward movements in a file of the pointing data."""
     movements = datasets.load("pointing", file)
     if file.stem.startswith("pp03"):
         movements = movements[1:]  # edited by the authors of the data
@@ -132,7 +138,7 @@ def pointing_reaches(file: Path) -> Movements:
 
 
 def monkey_reaches(file: Path) -> Movements:
-    """Of a DREAM file of Flint et al.: the reaches towards the target at 0 degrees. A subject is a
+    """The reaches towards the target at 0 degrees in a DREAM file of Flint et al. A subject is a
     recording session.
 
     `TargetPos` (time, axis) is where the target is shown, in metres as `HandPos`, NaN while there
@@ -140,31 +146,11 @@ def monkey_reaches(file: Path) -> Movements:
     """
     variables = read_mat(file, LARGEST)
     hand = from_dream(variables, file.name).select(["x", "y"], ["subject"])
-    # Read as the hand is, the target's course is checked as the hand's is.
+    # Read as if it were a hand, the target's course passes the same checks.
     shown = from_dream(_target_as_hand(variables), file.name).select(["x", "y"], ["subject"])
-    last = [np.flatnonzero(np.isfinite(one).all(axis=1))[-1:] for one in shown.samples]
-    goals = [
-        one[i[0]] if i.size else [np.nan] * 2 for one, i in zip(shown.samples, last, strict=True)
-    ]
-    goal = np.array(goals, float)
-    from_centre = np.full_like(goal, np.nan)
-    for session in np.unique(hand.conditions["subject"]):
-        its = hand.conditions["subject"] == session
-        from_centre[its] = goal[its] - _centre(
-            np.concatenate([shown.samples[i] for i in np.flatnonzero(its)])
-        )
-    distance = np.hypot(*from_centre.T)
-    with np.errstate(invalid="ignore"):
-        outer = distance > 0.5 * np.nanmax(distance, initial=0.0)
-        right = outer & (np.abs(np.degrees(np.arctan2(*from_centre.T[::-1]))) < 22.5)
-    if not right.any():
-        raise InputError(f"{file.name}: needs reaches to a target right of the centre, got none")
-    if not 0.01 < np.median(distance[right]) < 1.0:
-        raise InputError(
-            f"{file.name}: needs targets in metres, got {np.median(distance[right]):.3g} from the "
-            "centre to the right one"
-        )
-    since = [_came_on(one, at) for one, at in zip(shown.samples, goal, strict=True)]
+    goal = np.array([_last_shown(positions) for positions in shown.samples], float)
+    right = _to_the_right(goal, shown, file.name)
+    since = [_came_on(positions, at) for positions, at in zip(shown.samples, goal, strict=True)]
     hand = hand.with_conditions(
         goal_x=goal[:, 0],
         goal_y=goal[:, 1],
@@ -173,7 +159,7 @@ def monkey_reaches(file: Path) -> Movements:
     )
     hand = replace(
         hand,
-        samples=tuple(one[i:] for one, i in zip(hand.samples, since, strict=True)),
+        samples=tuple(x[i:] for x, i in zip(hand.samples, since, strict=True)),
         times=tuple(time[i:] for time, i in zip(hand.times, since, strict=True)),
         channels={"x": "m", "y": "m"},
         condition_units={"goal_x": "m", "goal_y": "m"},
@@ -181,9 +167,37 @@ def monkey_reaches(file: Path) -> Movements:
     return hand.keep(right, "towards other targets")
 
 
+def _last_shown(positions: np.ndarray) -> np.ndarray:
+    """Where the target of a trial was shown last, NaN if it never was."""
+    last = np.flatnonzero(np.isfinite(positions).all(axis=1))[-1:]
+    return positions[last[0]] if last.size else np.full(2, np.nan)
+
+
+def _to_the_right(goal: np.ndarray, shown: Movements, file: str) -> np.ndarray:
+    """Which trials have an outer target right of the centre of their session."""
+    sessions = shown.conditions["subject"]
+    from_centre = np.full_like(goal, np.nan)
+    for session in np.unique(sessions):
+        trials = sessions == session
+        positions = np.concatenate([shown.samples[i] for i in np.flatnonzero(trials)])
+        from_centre[trials] = goal[trials] - _centre(positions)
+    distance = np.hypot(*from_centre.T)
+    with np.errstate(invalid="ignore"):
+        outer = distance > 0.5 * np.nanmax(distance, initial=0.0)
+        right = outer & (np.abs(np.degrees(np.arctan2(*from_centre.T[::-1]))) < 22.5)
+    if not right.any():
+        raise InputError(f"{file}: needs reaches to a target right of the centre, got none")
+    if not 0.01 < np.median(distance[right]) < 1.0:
+        raise InputError(
+            f"{file}: needs targets in metres, got {np.median(distance[right]):.3g} from the "
+            "centre to the right one"
+        )
+    return right
+
+
 def _target_as_hand(struct: Any) -> Any:
     if isinstance(struct, list):
-        return [_target_as_hand(one) for one in struct]
+        return [_target_as_hand(entry) for entry in struct]
     if not isinstance(struct, dict):
         return struct
     if "TargetPos" in struct:

@@ -1,4 +1,4 @@
-"""Carry an experiment out, and keep what came of it."""
+"""Carrying an experiment out, and keeping its outcome."""
 
 from __future__ import annotations
 
@@ -7,26 +7,36 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from motorcost.errors import InputError
-from motorcost.experiments.declare import SCALES, Experiment, Number, Scale, Sweep
+from motorcost.experiments.declare import (
+    SCALES,
+    Experiment,
+    Number,
+    Scale,
+    Settings,
+    Sweep,
+    Tables,
+)
 from motorcost.io import check_folder, written_whole
 from motorcost.study.result import device_name, plain
-from motorcost.sweeps import Standing
+from motorcost.sweeps import SweepProgress
 
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an experiment at one scale.
+    """The outcome of an experiment at one scale.
 
-    - `pictures`: files in `figures/`, by what they show.
-    - `seconds`: of all its sweeps and of drawing, over all the times that it was begun.
-    - `rows`, `failed`: how many there are, and how many of them did not work out.
+    - `pictures`: what the files in `figures/` show, by their names.
+    - `seconds`: the time of all sweeps and of drawing, including runs that were interrupted.
+    - `rows`, `failed`: the number of rows in all tables, and of those that failed.
+    - `command`, `machine`: how and where it was carried out.
     """
 
     experiment: str
@@ -46,41 +56,41 @@ def reproduce(
     folder: Path,
     *,
     data: Path | None = None,
-    together: int | None = None,
+    batch_size: int | None = None,
     seed: int = 0,
     command: str = "",
-    progress: Callable[[str, Standing], None] | None = None,
+    progress: Callable[[str, SweepProgress], None] | None = None,
     **how: Any,
 ) -> Outcome:
-    """Run the experiment's sweeps, or what is left of them, draw what they show, and write both
-    into `folder`. `together` is how many fits run in one call, if not what the experiment says;
-    `how` says where sweeps run: `workers`, `scheduler`, `retry_failed`."""
+    """Carry an experiment out at one scale, and write its tables, figures and outcome.
+
+    - `folder`: where all is written. What is there of an earlier run is not run again.
+    - `data`: the folder with recordings, for an experiment that needs them.
+    - `batch_size`: the number of fits in one call, if not the experiment's own.
+    - `command`: how a user would repeat this, for the page with the results.
+    - `progress`: called with the name of the work and a `SweepProgress`.
+    - `how`: where sweeps run, as for `sweep`: `workers`, `scheduler`, `retry_failed`.
+    """
     settings = dict(experiment.scales[scale]) | {"seed": seed}
-    if together is not None and "together" in settings:
-        settings["together"] = together
+    if batch_size is not None and "batch_size" in settings:
+        settings["batch_size"] = batch_size
     if experiment.data:
         settings["data"] = data
     check_folder(folder)
-    for each in (folder, folder / "tables", folder / "figures"):
-        each.mkdir(exist_ok=True)
+    for path in (folder, folder / "tables", folder / "figures"):
+        path.mkdir(exist_ok=True)
     tables, seconds = {}, 0.0
     for plan in experiment.sweeps(settings):
-        tell = None if progress is None else _telling(progress, f"{experiment.name} {plan.name}")
-        where = folder / "tables" / f"{plan.name}-{scale}"
-        tables[plan.name], took = _timed(plan, where, seed=seed, progress=tell, **how)
+        tell = None if progress is None else partial(progress, f"{experiment.name} {plan.name}")
+        table_folder = folder / "tables" / f"{plan.name}-{scale}"
+        tables[plan.name], took = _timed(plan, table_folder, seed=seed, progress=tell, **how)
         seconds += took
     began = time.monotonic()
-    numbers = tuple(experiment.numbers(settings, tables))
-    pictures = {}
-    for picture in experiment.draw(settings, tables):
-        file = f"{experiment.name}-{picture.name}-{scale}.png"
-        _write(folder / "figures" / file, picture.png)
-        pictures[file] = picture.alt
     outcome = Outcome(
         experiment=experiment.name,
         scale=scale,
-        numbers=numbers,
-        pictures=pictures,
+        numbers=tuple(experiment.numbers(settings, tables)),
+        pictures=_draw(experiment, scale, settings, tables, folder / "figures"),
         seconds=seconds + time.monotonic() - began,
         rows=sum(len(table) for table in tables.values()),
         failed=sum(int((table["failed"] != "").sum()) for table in tables.values()),
@@ -92,24 +102,32 @@ def reproduce(
     return outcome
 
 
-def _telling(progress: Callable[[str, Standing], None], what: str) -> Callable[[Standing], None]:
-    return lambda standing: progress(what, standing)
+def _draw(
+    experiment: Experiment, scale: Scale, settings: Settings, tables: Tables, folder: Path
+) -> dict[str, str]:
+    """Write the pictures of an experiment; returns what they show, by file."""
+    pictures = {}
+    for picture in experiment.draw(settings, tables):
+        file = f"{experiment.name}-{picture.name}-{scale}.png"
+        _write(folder / file, picture.png)
+        pictures[file] = picture.alt
+    return pictures
 
 
-def _timed(plan: Sweep, where: Path, **how: Any) -> tuple[Any, float]:
-    """A sweep's table, and how long it took: now, and the times before that it was interrupted."""
-    clock = where.with_suffix(".seconds")
+def _timed(plan: Sweep, folder: Path, **how: Any) -> tuple[Any, float]:
+    """The table of a sweep, and the seconds that it took, including runs that were interrupted."""
+    clock = folder.with_suffix(".seconds")
     try:
         before = float(clock.read_text("utf-8"))
     except (OSError, ValueError):
         before = 0.0
-    was_done = (where / "table.parquet").exists()
+    was_done = (folder / "table.parquet").exists()
     began = time.monotonic()
     try:
-        table = plan.run(where, **how)
+        table = plan.run(folder, **how)
     finally:
         took = before if was_done else before + time.monotonic() - began
-        if where.is_dir() and not was_done:
+        if folder.is_dir() and not was_done:
             _write(clock, f"{took:.3f}".encode())
     return table, took
 
@@ -129,7 +147,7 @@ def _machine(how: dict[str, Any]) -> str:
 
 
 def outcomes(folder: Path) -> list[Outcome]:
-    """Of each experiment that was carried out in a folder, the outcome of largest scale."""
+    """The outcomes in a folder, of each experiment the one of largest scale."""
     from motorcost.experiments import NAMES
 
     found = []
@@ -149,9 +167,11 @@ def _read(file: Path) -> Outcome:
             raise ValueError
         content.pop("version")
         numbers = tuple(
-            Number(**{**each, "ours": float("nan") if each["ours"] is None else each["ours"]})
-            for each in content.pop("numbers")
+            Number(**{**fields, "ours": float("nan") if fields["ours"] is None else fields["ours"]})
+            for fields in content.pop("numbers")
         )
         return Outcome(numbers=numbers, **content)
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise InputError(f"{file}: is no outcome that this version can read") from None
+        raise InputError(
+            f"{file} is no outcome of an experiment that this version can read"
+        ) from None

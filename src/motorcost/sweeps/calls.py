@@ -1,4 +1,4 @@
-"""Calling the function on the rows of a chunk, and telling failures from bugs."""
+"""Calling the function on the rows of a batch, and telling failures of a cell from bugs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import numpy as np
 from motorcost.errors import InputError, PrecisionError
 from motorcost.sweeps.cells import RESERVED, Batch, Call, Value, describe
 
-# Longer messages are cut: a table is read by people.
+# Longer messages are cut, because a table is read by people.
 LONGEST_REASON = 500
-# What is wrong with the program or the machine rather than with a cell: it would be so for all.
+# Errors of the program or the machine rather than of a cell: they would come back in all cells.
 BUGS = (
     TypeError,
     NameError,
@@ -37,23 +37,42 @@ class ResultError(InputError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a chunk gave: columns with a value a row (None where it failed), and why it failed."""
+    """The results of a batch: columns with one value per row, None where the row failed.
+
+    `failed` has one string per row: why it failed, or "".
+    """
 
     columns: Mapping[str, Sequence[Value | None]]
     failed: Sequence[str]
 
 
+@dataclass(frozen=True)
+class Work:
+    """The batches to run, by number.
+
+    - `function`, `call`: the function, and how it is called.
+    - `pending`: the numbers of the batches; `batch`: makes the batch of a number.
+    - `keep`: called with the number and the outcome of every batch as soon as it is there.
+    """
+
+    function: Callable[..., Any]
+    call: Call
+    pending: Sequence[int]
+    batch: Callable[[int], Batch]
+    keep: Callable[[int, Outcome], None]
+
+
 class Caller:
-    """A function, called as the user asked for; keeps what was compiled."""
+    """Calls a function as the user asked for, and keeps what was compiled."""
 
     def __init__(self, function: Callable[..., Any], call: Call) -> None:
         self._function = function
         self._call = call
-        # One program for each set of plain values. Chunks that share them come after each other.
+        # One program per set of static values. Batches that share them come after each other.
         self._compiled = functools.lru_cache(maxsize=16)(self._compile)
 
     def __call__(self, batch: Batch, called: Callable[[], None] = lambda: None) -> Outcome:
-        """Run a chunk; bugs are raised, other errors become what failed.
+        """Run a batch. Bugs are raised, other errors become rows that failed.
 
         `called` is called after every call of the function.
         """
@@ -61,11 +80,11 @@ class Caller:
             keys = _keys(batch.seed, batch.bits)
             rows = []
             for row in range(len(batch)):
-                rows.append(self._one(batch, row, keys[row]))
+                rows.append(self._call_on_row(batch, row, keys[row]))
                 called()
             return _joined(batch, rows)
         try:
-            outcome = self._all(batch)
+            outcome = self._call_on_batch(batch)
             called()
             return outcome
         except Exception as error:
@@ -73,51 +92,54 @@ class Caller:
             _raise_bugs(error, "one of the cells from " + _words(batch, 0))
             if len(batch) == 1:
                 return Outcome({}, [_reason(error)])
-        # One row or more failed, and took the others along: run each by itself.
-        return _joined(batch, [self(batch.one(row), called) for row in range(len(batch))])
+        # At least one row failed, and the others with it: run every row by itself.
+        return _joined(batch, [self(batch.single(row), called) for row in range(len(batch))])
 
-    def _one(self, batch: Batch, row: int, key: Any) -> Outcome:
+    def _call_on_row(self, batch: Batch, row: int, key: Any) -> Outcome:
         try:
             result = self._function(key=key, **batch.cell(row))
             # JAX computes while Python goes on: its errors show when the numbers are asked for.
             found = {name: [_scalar(name, value)] for name, value in _items(result)}
             if "failed" in found:
-                raise ResultError("'failed' is filled in by the sweep: raise an error instead")
+                raise ResultError(
+                    "the function must not return 'failed', which the sweep fills in: raise an "
+                    "error instead"
+                )
         except Exception as error:
             _raise_bugs(error, _words(batch, row))
             return Outcome({}, [_reason(error)])
         return Outcome(found, [""])
 
-    def _all(self, batch: Batch) -> Outcome:
+    def _call_on_batch(self, batch: Batch) -> Outcome:
         filled = np.resize(np.arange(len(batch)), batch.size)
         keys = _keys(batch.seed, batch.bits[filled])
         columns = {name: np.array(values)[filled] for name, values in batch.columns.items()}
         if self._call == "vmap":
-            result = self._compiled(tuple(batch.plain.items()))(keys, columns)
+            result = self._compiled(tuple(batch.static.items()))(keys, columns)
         else:
-            result = self._function(keys=keys, **columns, **batch.plain)
+            result = self._function(keys=keys, **columns, **batch.static)
         found = {
             name: _values(name, value, batch.size)[: len(batch)] for name, value in _items(result)
         }
         failed = found.pop("failed", [""] * len(batch))
         if not all(isinstance(reason, str) for reason in failed):
-            raise ResultError("the column 'failed' must be strings, '' where all went well")
-        return Outcome(found, [_line(str(reason)) for reason in failed])
+            raise ResultError("the column 'failed' must be strings, empty where a row did not fail")
+        return Outcome(found, [_one_line(str(reason)) for reason in failed])
 
-    def _compile(self, plain: tuple[tuple[str, Value], ...]) -> Callable[..., Any]:
-        def one(key: Any, cell: Mapping[str, Any]) -> Any:
-            return self._function(key=key, **cell, **dict(plain))
+    def _compile(self, static: tuple[tuple[str, Value], ...]) -> Callable[..., Any]:
+        def call_on_cell(key: Any, cell: Mapping[str, Any]) -> Any:
+            return self._function(key=key, **cell, **dict(static))
 
-        # Equinox's, for what `eqx.error_if` says would not be found in what `jax.jit` raises.
-        return eqx.filter_jit(jax.vmap(one))
+        # Not `jax.jit`, whose errors do not contain the message of `eqx.error_if`.
+        return eqx.filter_jit(jax.vmap(call_on_cell))
 
 
 @jax.jit
 def _folded(root: Any, bits: Any) -> Any:
-    def one(pair: Any) -> Any:
+    def fold(pair: Any) -> Any:
         return jax.random.fold_in(jax.random.fold_in(root, pair[0]), pair[1])
 
-    return jax.vmap(one)(bits)
+    return jax.vmap(fold)(bits)
 
 
 def _keys(seed: int, bits: np.ndarray) -> Any:
@@ -125,7 +147,7 @@ def _keys(seed: int, bits: np.ndarray) -> Any:
 
 
 def _joined(batch: Batch, rows: Sequence[Outcome]) -> Outcome:
-    """The rows of a chunk as one, all of which have the same columns."""
+    """The outcome of a batch from those of its rows, which must have the same columns."""
     names: list[str] | None = None
     for row, outcome in enumerate(rows):
         if not outcome.columns:
@@ -133,8 +155,8 @@ def _joined(batch: Batch, rows: Sequence[Outcome]) -> Outcome:
         names = list(outcome.columns) if names is None else names
         if set(names) != set(outcome.columns):
             raise ResultError(
-                f"the function returned {_listed(outcome.columns)} for {_words(batch, row)}, but "
-                f"{_listed(names)} for another cell: every cell needs the same columns"
+                f"the function returned {', '.join(outcome.columns)} for {_words(batch, row)}, "
+                f"but {', '.join(names)} for another cell: every cell needs the same columns"
             )
     columns = {
         name: [outcome.columns[name][0] if outcome.columns else None for outcome in rows]
@@ -147,7 +169,7 @@ def _items(result: Any) -> list[tuple[str, Any]]:
     if not isinstance(result, Mapping) or not result:
         raise ResultError(
             f"the function must return a mapping from names to values, got {type(result).__name__}"
-            + (" of nothing" if isinstance(result, Mapping) else "")
+            + (" without any name" if isinstance(result, Mapping) else "")
         )
     for name in result:
         if not isinstance(name, str) or (name in RESERVED and name != "failed"):
@@ -162,7 +184,7 @@ def _values(name: str, values: Any, size: int) -> list[Value]:
         array = np.asarray(values)
     if array.shape != (size,):
         raise ResultError(
-            f"the column {name!r} must have a value for each of {size} cells, with shape "
+            f"the column {name!r} must have one value for each of the {size} cells, that is shape "
             f"({size},), got {array.shape}"
         )
     return [_scalar(name, value) for value in array.tolist()]
@@ -173,7 +195,9 @@ def _scalar(name: str, value: Any) -> Value:
         array = np.asarray(value)
         if array.ndim or array.dtype.kind not in "biufU":
             got = f"an array of shape {array.shape}" if array.ndim else type(value).__name__
-            raise ResultError(f"the column {name!r} must be a number or a string a cell, got {got}")
+            raise ResultError(
+                f"the column {name!r} must be one number or string per cell, got {got}"
+            )
         value = array.item()
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return float(value)
@@ -181,11 +205,14 @@ def _scalar(name: str, value: Any) -> Value:
 
 
 def _raise_bugs(error: Exception, where: str) -> None:
-    """Raise what is no result of a cell, with a note of where it happened."""
+    """Raise an error that is no result of a cell, with a note of where it happened."""
     if isinstance(error, ResultError):
         raise ResultError(f"{error} (in {where})") from None
-    full = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
-    if full or isinstance(error, BUGS):
+    # JAX has one class for all errors of its runtime, and XLA's status code only in the message.
+    out_of_memory = isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" in str(
+        error
+    )
+    if out_of_memory or isinstance(error, BUGS):
         error.add_note(f"in the sweep's cell {where}")
         raise error
 
@@ -196,15 +223,11 @@ def _words(batch: Batch, row: int) -> str:
 
 def _reason(error: Exception) -> str:
     name, text = type(error).__name__, str(error)
-    # What `eqx.error_if` says stands between the calls that led there, which differ between a
-    # worker and this process, and advice.
-    said = re.search(rf"\bequinox\.{name}: (.*?)\n\n-----", text, re.DOTALL)
-    return _line(f"{name}: {said[1] if said else text}")
+    # Equinox puts the message of `eqx.error_if` between a traceback, which differs between a
+    # worker and this process, and advice. The message alone is kept.
+    message = re.search(rf"\bequinox\.{name}: (.*?)\n\n-----", text, re.DOTALL)
+    return _one_line(f"{name}: {message[1] if message else text}")
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())[:LONGEST_REASON]
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(names)

@@ -1,4 +1,8 @@
-"""What is swept: cells, the chunks that they are run in, and the randomness of each."""
+"""What is swept: cells, the batches that their rows are run in, and the randomness of each row.
+
+A cell is one combination of swept values. A row is one run of a cell, and a batch is the rows that
+are run in one call of the function and kept in one file.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +29,9 @@ RESERVED = ("key", "keys", "repetition", "failed")
 
 @dataclass(frozen=True)
 class Cells:
-    """What is swept: `columns` has a value for each cell, by name; a column has one type.
+    """The cells of a sweep: `columns` has a value for each cell, by name; a column has one type.
 
-    Each cell is run once for each of the `repetitions`; a row is one run: those of the first cell
-    come first.
+    Each cell is run once for each of the `repetitions`. The rows of the first cell come first.
     """
 
     columns: Mapping[str, Sequence[Value]]
@@ -49,36 +52,37 @@ class Cells:
         return {name: self.column(name, [row])[0] for name in self.columns}
 
     def repetition(self, row: int) -> int:
-        """Which run of its cell a row is."""
+        """The repetition of its cell that a row is."""
         return self.repetitions[row % len(self.repetitions)]
 
     def column(self, name: str, rows: Iterable[int]) -> list[Value]:
-        """The values that a swept name, or "repetition", has in some rows."""
+        """The values that a swept name, or "repetition", has in the given rows."""
         if name == "repetition":
             return [self.repetition(row) for row in rows]
         return [self.columns[name][row // len(self.repetitions)] for row in rows]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The table's first columns: what is swept, and the repetition."""
+        """The first columns of the table: the swept names, and the repetition."""
         return (*self.columns, "repetition")
 
     def checksum(self) -> str:
-        """The same for the same cells in the same order, anywhere."""
+        """A checksum that is the same for the same cells in the same order, on any machine."""
         return hashlib.sha256(_canonical(dict(self.columns), sort=False)).hexdigest()
 
 
 @dataclass(frozen=True)
 class Batch:
-    """The rows of one chunk, ready to be sent to wherever they are run.
+    """The rows of one call, ready to be sent to the process that runs them.
 
-    `columns` and `repetitions` have a value for each row, `bits` two numbers (see `fold`).
-    `plain` are values that all rows share and that stay plain Python. `size` is the number of
-    rows to fill up to, so that only one shape is compiled.
+    - `columns`, `repetitions`: one value per row.
+    - `static`: by name, the values that all rows share and that stay plain Python values.
+    - `bits`: two numbers per row that its random key is made of (see `fold`), besides `seed`.
+    - `size`: the number of rows to fill up to, so that only one shape is compiled.
     """
 
     columns: Mapping[str, Sequence[Value]]
-    plain: Mapping[str, Value]
+    static: Mapping[str, Value]
     repetitions: Sequence[int]
     bits: np.ndarray
     seed: int
@@ -89,82 +93,82 @@ class Batch:
 
     def cell(self, row: int) -> dict[str, Value]:
         """The values of a row's cell, by name."""
-        return {name: values[row] for name, values in self.columns.items()} | dict(self.plain)
+        return {name: values[row] for name, values in self.columns.items()} | dict(self.static)
 
-    def one(self, row: int) -> Batch:
-        """One of the rows by itself, to be filled up to the same size."""
+    def single(self, row: int) -> Batch:
+        """One of the rows as a batch, to be filled up to the same size."""
         columns = {name: [values[row]] for name, values in self.columns.items()}
         only = slice(row, row + 1)
         bits, repetitions = self.bits[only], self.repetitions[only]
-        return Batch(columns, self.plain, repetitions, bits, self.seed, self.size)
+        return Batch(columns, self.static, repetitions, bits, self.seed, self.size)
 
 
 def read_cells(over: Any, repetitions: range) -> Cells:
-    """The cells that a user asks for: a grid, or a table with a row for each."""
+    """The cells that a user asks for: a grid, or a table with one row per cell."""
     if hasattr(over, "to_dict") and hasattr(over, "columns"):  # pandas', without importing it
-        given = {name: over[name].tolist() for name in over.columns}
+        columns = {name: over[name].tolist() for name in over.columns}
     elif isinstance(over, Mapping):
-        given = _grid(over)
+        columns = _grid(over)
     elif isinstance(over, Sequence) and not isinstance(over, str):
-        given = _listed(over)
+        columns = _columns_of_list(over)
     else:
         raise InputError(
             "over must be a mapping from names to values, or a table of cells, got "
             f"{type(over).__name__}"
         )
-    for name in given:
+    for name in columns:
         if not isinstance(name, str):
-            raise InputError(f"over must have names that are strings, got {name!r}")
+            raise InputError(f"the names in over must be strings, got {name!r}")
         if name in RESERVED:
-            raise InputError(f"over must not have {name!r}: the sweep itself uses that name")
-    if not given or not all(len(values) for values in given.values()):
-        raise InputError("over must have a cell or more, got none")
-    cells = Cells({name: _column(name, values) for name, values in given.items()}, repetitions)
-    _refuse_twins(cells)
+            raise InputError(f"over must not have the name {name!r}, which the sweep itself uses")
+    if not columns or not all(len(values) for values in columns.values()):
+        raise InputError("over must have at least one cell, got none")
+    cells = Cells({name: _column(name, values) for name, values in columns.items()}, repetitions)
+    _refuse_duplicates(cells)
     return cells
 
 
 def read_repetitions(repetitions: Any) -> range:
-    """How often, from 0 on; or which ones."""
+    """The repetitions that a user asks for: a number of them, counted from 0, or a range."""
     if not isinstance(repetitions, range):
         return range(checks.whole("repetitions", repetitions, 1, "runs of each cell"))
     if not repetitions or repetitions.start < 0 or repetitions.step != 1:
         raise InputError(
-            "repetitions must be one or more that follow each other, as range(10, 30), got "
+            "repetitions must be a number or a range without gaps, as range(10, 30), got "
             f"{repetitions}"
         )
     return repetitions
 
 
-def cut(cells: Cells, apart: Sequence[str], together: int) -> list[Sequence[int]]:
-    """The rows of each chunk: at most `together`, all with the same values of `apart`.
+def divide(cells: Cells, static: Sequence[str], batch_size: int) -> list[Sequence[int]]:
+    """The rows of each batch: at most `batch_size`, all with the same values of `static`.
 
-    Chunks depend on nothing else, so that neither workers nor interruptions change a number.
+    Batches depend on nothing else, so that neither workers nor interruptions change a number.
     """
-    if not apart:
+    if not static:
         groups: Iterable[Sequence[int]] = [range(cells.total)]
     else:
         by_value: dict[tuple[Value, ...], list[int]] = {}
         for row in range(cells.total):
-            values = tuple(cells.column(name, [row])[0] for name in apart)
+            values = tuple(cells.column(name, [row])[0] for name in static)
             by_value.setdefault(values, []).append(row)
         groups = by_value.values()
     return [
-        group[first : first + together]
+        group[first : first + batch_size]
         for group in groups
-        for first in range(0, len(group), together)
+        for first in range(0, len(group), batch_size)
     ]
 
 
 def batch_maker(
-    cells: Cells, apart: Sequence[str], seed: int, size: int
+    cells: Cells, static: Sequence[str], seed: int, size: int
 ) -> Callable[[Sequence[int]], Batch]:
-    """A function that makes the batch of some rows."""
+    """A function that makes a batch of the rows with the given numbers."""
 
     def make(rows: Sequence[int]) -> Batch:
         return Batch(
-            columns={name: cells.column(name, rows) for name in cells.columns if name not in apart},
-            plain={name: cells.column(name, rows[:1])[0] for name in apart},
+            columns={n: cells.column(n, rows) for n in cells.columns if n not in static},
+            static={name: cells.column(name, rows[:1])[0] for name in static},
             repetitions=[cells.repetition(row) for row in rows],
             bits=np.stack([fold(cells.cell(row), cells.repetition(row)) for row in rows]),
             seed=seed,
@@ -175,7 +179,7 @@ def batch_maker(
 
 
 def fold(cell: Mapping[str, Value], repetition: int) -> np.ndarray:
-    """Two numbers of 32 bits that a row's random key is made of, besides the seed.
+    """Two numbers of 32 bits that the random key of a row is made of, besides the seed.
 
     They depend on the cell's values and the repetition, not on the grid around it: a cell gives
     the same row in any sweep. 1 and 1.0 are the same value.
@@ -193,7 +197,7 @@ def _grid(over: Mapping[Any, Any]) -> dict[Any, list[Any]]:
     return {name: [cell[i] for cell in combinations] for i, name in enumerate(over)}
 
 
-def _listed(over: Sequence[Any]) -> dict[Any, list[Any]]:
+def _columns_of_list(over: Sequence[Any]) -> dict[Any, list[Any]]:
     for i, cell in enumerate(over):
         if not isinstance(cell, Mapping):
             raise InputError(f"over[{i}] must be a mapping from names to values, got {cell!r}")
@@ -211,8 +215,8 @@ def _column(name: str, values: Sequence[Any]) -> list[Value]:
     if types == {int, float}:
         return [float(value) for value in plain]
     if len(types) > 1:
-        words = " and ".join(sorted(each.__name__ for each in types))
-        raise InputError(f"over[{name!r}] must be values of one type, got {words}")
+        words = " and ".join(sorted(kind.__name__ for kind in types))
+        raise InputError(f"the values of over[{name!r}] must have one type, got {words}")
     return plain
 
 
@@ -221,20 +225,20 @@ def _plain(name: str, value: Any) -> Value:
         value = value.item()
     if not isinstance(value, (bool, int, float, str)):
         raise InputError(
-            f"over[{name!r}] must be numbers, True and False, or strings, got {value!r}"
+            f"the values of over[{name!r}] must be numbers, booleans or strings, got {value!r}"
         )
     if isinstance(value, float) and math.isnan(value):
         raise InputError(f"over[{name!r}] must not have missing values (NaN)")
     if isinstance(value, int):
         bounds = np.iinfo(np.int64)
         if not bounds.min <= value <= bounds.max:
-            raise InputError(f"over[{name!r}] must be numbers of 64 bits, got {value}")
-    # A string of an enumeration, a number of a library: what is left is Python's own.
+            raise InputError(f"the values of over[{name!r}] must fit 64 bits, got {value}")
+    # A member of an enumeration or a number of a library becomes a value of Python's own type.
     return next(kind(value) for kind in (bool, int, float, str) if isinstance(value, kind))
 
 
-def _refuse_twins(cells: Cells) -> None:
-    # Twins would have the same key and so the same row, and pass for two results.
+def _refuse_duplicates(cells: Cells) -> None:
+    # Duplicates would have the same key and so the same row, and pass for two results.
     seen: dict[tuple[Value, ...], int] = {}
     for i, cell in enumerate(zip(*cells.columns.values(), strict=True)):
         if (first := seen.setdefault(cell, i)) != i:
@@ -245,30 +249,32 @@ def _refuse_twins(cells: Cells) -> None:
 
 
 def describe(cell: Mapping[str, Value], repetition: int | None = None) -> str:
-    """A cell in words, for errors."""
+    """A cell in words, for error messages."""
     words = [f"{name}={value!r}" for name, value in cell.items()]
     return ", ".join(words if repetition is None else [*words, f"repetition {repetition}"])
 
 
-def _canonical(value: Any, sort: bool = True) -> bytes:
+def _canonical(value: Any, *, sort: bool = True) -> bytes:
+    """JSON that is the same for equal values, of which 1 and 1.0 are a pair."""
+
     def plainest(value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: plainest(each) for name, each in value.items()}
+            return {name: plainest(item) for name, item in value.items()}
         if isinstance(value, list):
-            return [plainest(each) for each in value]
+            return [plainest(item) for item in value]
         whole = isinstance(value, float) and value.is_integer()
         return int(value) if whole else value
 
     return json.dumps(plainest(value), sort_keys=sort, separators=(",", ":")).encode()
 
 
-def check_apart(apart: Sequence[str], cells: Cells, call: Call) -> tuple[str, ...]:
-    """The columns that are the same in one call: those asked for, and those of strings."""
-    if isinstance(apart, str):
-        raise InputError(f"apart must be a list of names, as in apart=[{apart!r}], got a string")
-    for name in apart:
-        checks.one_of("name in apart", name, tuple(cells.columns))
+def read_static(static: Any, cells: Cells, call: Call) -> tuple[str, ...]:
+    """The names whose value is the same in one call: those asked for, and those of strings."""
+    if isinstance(static, str):
+        raise InputError(f"static must be a list of names, as in static=[{static!r}], got a string")
+    for name in static:
+        checks.one_of("name in static", name, tuple(cells.columns))
     if call == "each":
         return ()  # each call has one cell, with plain values
     strings = {name for name, values in cells.columns.items() if isinstance(values[0], str)}
-    return tuple(name for name in cells.columns if name in strings or name in apart)
+    return tuple(name for name in cells.columns if name in strings or name in static)

@@ -14,9 +14,9 @@ from motorcost.errors import InputError
 if TYPE_CHECKING:
     from pyarrow import Table
 
-# The layout of the folder. What has another number is refused, not guessed at.
-FORMAT = 1
-# What `sweep.json` holds, in words; where there is only a checksum, what its difference means.
+# The layout of the folder. A folder with another number is refused.
+FORMAT = 2
+# What `sweep.json` holds, in the words of a message.
 _WORDS = {
     "motorcost": "motorcost",
     "jax": "jax",
@@ -24,19 +24,18 @@ _WORDS = {
     "seed": "seed",
     "repetitions": "repetitions",
     "call": "call",
-    "together": "together",
-    "apart": "apart",
+    "batch_size": "batch_size",
+    "static": "static",
     "precision": "bits of JAX's numbers",
 }
-_CHANGED = {"fingerprint": "the function has changed", "cells": "it has other cells"}
 _DRAFT = re.compile(r"\.(\d+|sweep|table)-.*\.(parquet|json)")
 
 
 class Folder:
-    """A folder of results. Files in it are whole: each is written elsewhere and then renamed.
+    """A folder of results. Every file in it is complete: it is written as a draft, then renamed.
 
-    A process that is killed loses no file that has its name, because the system has it, written
-    or not; only a machine that loses power could, and for that nothing waits for the disk.
+    A process that is killed loses no file that was renamed, because the operating system has it
+    already. Only a machine that loses power could, and nothing waits for the disk on that account.
     """
 
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
@@ -47,13 +46,13 @@ class Folder:
         self._parts = path / "parts"
 
     def check(self) -> None:
-        """Raise if the folder holds anything but this very sweep; writes nothing."""
+        """Raise if the folder holds anything but this very sweep. This writes nothing."""
         if not self.path.exists():
             return
         if not self.path.is_dir():
             raise InputError(f"cannot write into {self.path}: it is a file")
         if not self._sweep.exists():
-            others = [each.name for each in self.path.iterdir() if not _ours(each.name)]
+            others = [file.name for file in self.path.iterdir() if not _ours(file.name)]
             if others:
                 raise InputError(
                     f"{self.path} holds other files ({min(others)}) and no sweep.json: choose "
@@ -71,24 +70,21 @@ class Folder:
                 f"{self.path} was written in format {there['format']}, and this motorcost knows "
                 f"format {FORMAT}: choose another folder, or the motorcost that wrote it"
             )
-        if (differences := self._differences(there)) and not self._empty():
-            raise InputError(
-                f"{self.path} holds another sweep ({'; '.join(differences)}): choose another "
-                "folder, or delete it"
-            )
+        if not self._empty():
+            self._check_same(there)
 
     def _empty(self) -> bool:
-        """Whether no results are here, be it because a mistake ended the first cell."""
-        # In this order: who finishes writes the table first, and then removes the parts.
+        """Whether there are no results, for instance because a bug ended the first cell."""
+        # In this order, because a sweep that finishes writes the table and then removes the parts.
         return next(self.parts(), None) is None and not self._table.exists()
 
     def finished(self) -> bool:
-        """Whether there is nothing left to do here, and so nothing to be locked."""
+        """Whether nothing is left to be written here, so that no lock is needed."""
         return self._table.exists() and not self._parts.exists()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder, which is made if need be, against every other sweep."""
+        """Keep every other sweep out of the folder, which is made if need be."""
         from filelock import FileLock, Timeout
 
         from motorcost.io.files import check_folder, written_whole
@@ -107,9 +103,9 @@ class Folder:
         except OSError as error:
             raise InputError(f"cannot write into {self.path}: {error}") from error
         try:
-            self.check()  # again: somebody may have been quicker
+            self.check()  # again: another sweep may have begun since
             self._tidy()
-            if self._empty():  # then any other sweep that it was meant for is no loss
+            if self._empty():  # a description of another sweep is then replaced without loss
                 with written_whole(self._sweep) as draft:
                     draft.write_text(json.dumps(self._about, indent=2) + "\n")
             yield
@@ -117,52 +113,79 @@ class Folder:
             lock.release()
 
     def parts(self) -> Iterator[tuple[int, Path]]:
-        """The numbers and files of the chunks that are there, in order."""
+        """The numbers and files of the batches that are there, in order."""
         files = self._parts.iterdir() if self._parts.exists() else ()
-        numbered = [each for each in files if re.fullmatch(r"\d{5,}\.parquet", each.name)]
-        yield from sorted((int(each.stem), each) for each in numbered)
+        numbered = [file for file in files if re.fullmatch(r"\d{5,}\.parquet", file.name)]
+        yield from sorted((int(file.stem), file) for file in numbered)
 
     def table(self) -> Path | None:
         """The file of the whole table, if it is there."""
         return self._table if self._table.exists() else None
 
     def write_part(self, number: int, part: Table) -> None:
-        """Keep what a chunk gave."""
+        """Keep the results of a batch."""
         self._parts.mkdir(exist_ok=True)
         write(self._parts / f"{number:05}.parquet", part)
 
     def finish(self, table: Table) -> None:
-        """Keep the whole table, and then no parts. Killed in between, it is done once more."""
+        """Write the whole table, then remove the parts. If killed in between, this is repeated."""
         write(self._table, table)
         for _, path in self.parts():
             path.unlink()
-        # What somebody else put there stays.
+        # Files that are not ours stay.
         if self._parts.exists() and not any(self._parts.iterdir()):
             self._parts.rmdir()
 
     def _tidy(self) -> None:
-        """Remove drafts of processes that were killed; only who holds the folder may."""
+        """Remove drafts of processes that were killed. Needs the lock of `held`."""
         for folder in (self.path, self._parts):
-            for each in folder.iterdir() if folder.exists() else ():
-                if _DRAFT.fullmatch(each.name):
-                    each.unlink()
+            for file in folder.iterdir() if folder.exists() else ():
+                if _DRAFT.fullmatch(file.name):
+                    file.unlink()
 
-    def _differences(self, there: Mapping[str, Any]) -> list[str]:
-        unlike = [name for name in self._about if there.get(name) != self._about[name]]
-        words = [
-            f"{_WORDS[name]} {_shown(there.get(name))} there, {_shown(self._about[name])} here"
-            for name in unlike
-            if name in _WORDS
+    def _check_same(self, there: Mapping[str, Any]) -> None:
+        """Raise unless `there`, the description in the folder, is that of this sweep."""
+        here = self._about
+        differences = [
+            _difference(words, there.get(name), here[name])
+            for name, words in _WORDS.items()
+            if there.get(name) != here[name]
         ]
-        # The function's name says more than that its code is another one.
-        changed = [name for name in unlike if name in _CHANGED]
-        if "function" in unlike and "fingerprint" in changed:
-            changed.remove("fingerprint")
-        return words + [_CHANGED[name] for name in changed]
+        if there.get("function") == here["function"]:
+            differences += _setting_differences(there.get("settings") or {}, here["settings"])
+        if there.get("cells") != here["cells"]:
+            differences.append("it has other cells")
+        version = there.get("version")
+        if not differences and version != here["version"]:
+            raise InputError(
+                f"{self.path} holds results of version {_shown(version)} of the function, and this "
+                f"call states version {here['version']}: choose another folder, or state "
+                f"version={version!r}"
+            )
+        if version != here["version"]:
+            differences.append(_difference("version", version, here["version"]))
+        if differences:
+            raise InputError(
+                f"{self.path} holds another sweep ({'; '.join(differences)}): choose another "
+                "folder, or delete it"
+            )
+
+
+def _setting_differences(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
+    names = [*there, *(name for name in here if name not in there)]
+    return [
+        _difference(f"the function's {name}", there.get(name), here.get(name))
+        for name in names
+        if there.get(name) != here.get(name)
+    ]
+
+
+def _difference(words: str, there: Any, here: Any) -> str:
+    return f"{words} {_shown(there)} there, {_shown(here)} here"
 
 
 def write(path: Path, table: Table) -> None:
-    """Write a table to a Parquet file, whole or not at all."""
+    """Write a table to a Parquet file, completely or not at all."""
     from pyarrow import parquet
 
     from motorcost.io.files import written_whole
@@ -172,7 +195,7 @@ def write(path: Path, table: Table) -> None:
 
 
 def read(path: Path) -> Table:
-    """The table in a Parquet file."""
+    """Read the table in a Parquet file."""
     from pyarrow import ArrowException, parquet
 
     try:
@@ -183,7 +206,7 @@ def read(path: Path) -> Table:
 
 @contextmanager
 def refused_as(path: Path) -> Iterator[None]:
-    """Name the file in what is wrong with it."""
+    """Name the file in errors about its content."""
     try:
         yield
     except InputError as error:
@@ -196,7 +219,7 @@ def _unreadable(path: Path, why: object) -> InputError:
 
 
 def _ours(name: str) -> bool:
-    """Whether a file is of a sweep that was killed before it began."""
+    """Whether a file may be left by a sweep that was killed before it began."""
     return name == ".lock" or bool(_DRAFT.fullmatch(name))
 
 

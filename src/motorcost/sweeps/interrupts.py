@@ -1,4 +1,9 @@
-"""What a Ctrl-C does during a sweep."""
+"""What a Ctrl-C does during a sweep.
+
+A signal handler runs between any two instructions of the main thread, also in the middle of a
+file being written or of a message to Dask. Sweeps therefore let a Ctrl-C take effect at places of
+their choice, and a second one anywhere.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from multiprocessing import resource_tracker
 from typing import Any
 
 
 @contextmanager
 def noticed() -> Iterator[Callable[[], None]]:
-    """A function that raises `KeyboardInterrupt` if a Ctrl-C raised one, whatever became of it.
+    """A function that raises `KeyboardInterrupt` if a Ctrl-C raised one that was caught since.
 
-    `mc.fit` ends early at a Ctrl-C, and returns what it has: that is no result of a cell.
+    `mc.fit` catches a `KeyboardInterrupt` and returns what it has, which is no result of a cell.
     """
     seen = False
 
@@ -37,9 +41,9 @@ def noticed() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def postponed() -> Iterator[Callable[[], None]]:
-    """A function in whose calls a Ctrl-C takes effect; if a second comes, it does so at once.
+    """A function in whose calls a Ctrl-C takes effect. A second Ctrl-C takes effect at once.
 
-    Dask's client cannot be interrupted anywhere without errors that its event loop then logs.
+    If Dask's client is interrupted in the middle of a call, its event loop logs errors later.
     """
     seen = False
     waiting: Callable[[], Any] | None = None
@@ -61,31 +65,17 @@ def postponed() -> Iterator[Callable[[], None]]:
         try:
             yield check
         except Exception:
-            check()  # an error must not make it forgotten
+            check()  # an error must not hide the interrupt
             raise
         check()
 
 
 @contextmanager
-def kept_from_children() -> Iterator[None]:
-    """Start threads and processes that a Ctrl-C at the terminal does not reach.
-
-    Until a worker runs, it would end in the middle of its imports, with all its tracebacks.
-    """
-    if not hasattr(signal, "pthread_sigmask"):  # on Windows
-        yield
-        return
-    resource_tracker.ensure_running()  # begins with the first process, and would unblock them
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
 def _handled_by(handle: Callable[[int, Any, Callable[[int, Any], Any]], None]) -> Iterator[None]:
-    """Let `handle` have interrupts, with what would have been done. Elsewhere, nothing changes."""
+    """Call `handle` at a Ctrl-C, with the handler that was there before as its last argument.
+
+    Nothing changes in other threads, which get no signals, and where Ctrl-C is ignored.
+    """
     usual = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(usual):
         yield

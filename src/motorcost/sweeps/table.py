@@ -1,4 +1,4 @@
-"""From what chunks gave to one table, the same whatever the order they came in."""
+"""From the results of batches to one table, which does not depend on the order they come in."""
 
 from __future__ import annotations
 
@@ -13,22 +13,27 @@ from motorcost.sweeps.cells import Cells, Value, describe
 if TYPE_CHECKING:
     from pyarrow import Table
 
-# Where the file of the whole table says of which type a column was before values were missing.
+# Metadata of the table's file: the types that columns had before values were missing.
 _KINDS = b"motorcost.kinds"
 
 
 class Gathered:
-    """What has been found so far, by the number of the chunk."""
+    """The results so far, by the number of the batch.
 
-    def __init__(self, cells: Cells, chunks: Sequence[Sequence[int]]) -> None:
-        self._cells, self._chunks = cells, chunks
+    `total` is the number of rows of the sweep, `done` of those with a result, and `failed` of
+    those that failed.
+    """
+
+    def __init__(self, cells: Cells, batches: Sequence[Sequence[int]]) -> None:
+        self._cells, self._batches = cells, batches
         self._outcomes: dict[int, Outcome] = {}
-        self._texts: dict[str, bool] = {}  # the columns, and whether they are strings
-        self.done = 0  # rows
+        self._is_text: dict[str, bool] = {}  # by column, whether its values are strings
+        self.total = cells.total
+        self.done = 0
         self.failed = 0
 
     def add(self, number: int, outcome: Outcome) -> None:
-        """Take what a chunk gave; it replaces what the same chunk gave before."""
+        """Take the outcome of a batch, which replaces an earlier one of the same batch."""
         self._check(number, outcome)
         self.forget([number])
         self.done += len(outcome.failed)
@@ -36,43 +41,43 @@ class Gathered:
         self._outcomes[number] = outcome
 
     def forget(self, numbers: Iterable[int]) -> None:
-        """Drop what some chunks gave, because they are run again."""
+        """Drop the outcomes of batches that are run again."""
         for number in numbers:
             if (old := self._outcomes.pop(number, None)) is not None:
                 self.done -= len(old.failed)
                 self.failed -= _count(old)
 
-    def missing(self, retry_failed: bool) -> list[int]:
-        """The numbers of the chunks to run."""
+    def missing(self, *, retry_failed: bool) -> list[int]:
+        """The numbers of the batches to run."""
 
         def undone(number: int) -> bool:
             outcome = self._outcomes.get(number)
             return outcome is None or (retry_failed and bool(_count(outcome)))
 
-        return [number for number in range(len(self._chunks)) if undone(number)]
+        return [number for number in range(len(self._batches)) if undone(number)]
 
     def table(self) -> Table:
-        """All rows in their order. Needs every chunk."""
+        """All rows in their order. Needs every batch."""
         import pyarrow as pa
 
-        numbers = range(len(self._chunks))
+        numbers = range(len(self._batches))
         found: dict[str, list[Any]] = {}
         failed = [""] * self._cells.total
-        for number in numbers:  # in order, so that the first chunk orders the columns
+        for number in numbers:  # in order, so that the first batch orders the columns
             outcome = self._outcomes[number]
             for name, values in outcome.columns.items():
                 column = found.setdefault(name, [None] * self._cells.total)
-                for row, value in zip(self._chunks[number], values, strict=True):
+                for row, value in zip(self._batches[number], values, strict=True):
                     column[row] = value
-            for row, reason in zip(self._chunks[number], outcome.failed, strict=True):
+            for row, reason in zip(self._batches[number], outcome.failed, strict=True):
                 failed[row] = reason
         columns = _swept(self._cells, range(self._cells.total))
         kinds = {}
         for name, values in found.items():
             kind = _kind(values)
             if kind in (bool, int) and None in values:
-                # pandas has no missing whole numbers: NaN, among floats. It is remembered what
-                # they were, in case that the missing ones are run again.
+                # pandas has no missing whole numbers, only NaN among floats. The type is noted, so
+                # that the column has it again if the missing rows are run again.
                 kinds[name] = kind.__name__
                 kind = float
             columns[name] = _array(values, kind)
@@ -89,61 +94,61 @@ class Gathered:
             cast = casts[kind]
             columns[name] = [None if value is None else cast(value) for value in columns[name]]
         failed = columns.pop("failed")
-        results = {name: each for name, each in columns.items() if name not in self._cells.names}
-        for number, rows in enumerate(self._chunks):
+        results = {n: values for n, values in columns.items() if n not in self._cells.names}
+        for number, rows in enumerate(self._batches):
             picked = {name: [values[row] for row in rows] for name, values in results.items()}
             self.add(number, Outcome(picked, [failed[row] for row in rows]))
 
     def part(self, number: int, outcome: Outcome) -> Table:
-        """What one chunk gave, as a table with the cells beside it."""
+        """The outcome of one batch, as a table with the cells beside it."""
         import pyarrow as pa
 
         self._check(number, outcome)
-        columns = _swept(self._cells, self._chunks[number])
+        columns = _swept(self._cells, self._batches[number])
         for name, values in outcome.columns.items():
             columns[name] = _array(values, _kind(values))
         columns["failed"] = _array(outcome.failed, str)
         return pa.table(columns)
 
     def add_part(self, number: int, part: Table) -> None:
-        """Take what a chunk gave before, as `part` wrote it."""
-        if number >= len(self._chunks):
-            raise InputError(f"this sweep has {len(self._chunks)} parts")
-        _expect(part, self._cells, self._chunks[number])
+        """Take the outcome of a batch from a table that `part` made before."""
+        if number >= len(self._batches):
+            raise InputError(f"this sweep has {len(self._batches)} parts")
+        _expect(part, self._cells, self._batches[number])
         columns = {name: part.column(name).to_pylist() for name in part.column_names}
         failed = columns.pop("failed")
-        results = {name: each for name, each in columns.items() if name not in self._cells.names}
+        results = {n: values for n, values in columns.items() if n not in self._cells.names}
         self.add(number, Outcome(results, failed))
 
     def _check(self, number: int, outcome: Outcome) -> None:
-        """Raise unless the columns are those of the other chunks."""
+        """Raise unless the columns are those of the other batches."""
         if not outcome.columns:
             return  # all failed
-        row = self._chunks[number][0]
+        row = self._batches[number][0]
         where = describe(self._cells.cell(row), self._cells.repetition(row))
         for name in outcome.columns:
             if name in self._cells.columns:
-                raise InputError(f"the function returned {name!r}, which is a name that is swept")
-        if self._texts and self._texts.keys() != outcome.columns.keys():
+                raise InputError(f"the function must not return {name!r}, which is swept")
+        if self._is_text and self._is_text.keys() != outcome.columns.keys():
             raise InputError(
                 f"the function returned {', '.join(outcome.columns)} for {where}, but "
-                f"{', '.join(self._texts)} for another cell: every cell needs the same columns"
+                f"{', '.join(self._is_text)} for another cell: every cell needs the same columns"
             )
         for name, values in outcome.columns.items():
-            texts = {isinstance(value, str) for value in values if value is not None}
-            if name in self._texts and texts:
-                texts.add(self._texts[name])
-            if len(texts) > 1:
+            are_text = {isinstance(value, str) for value in values if value is not None}
+            if name in self._is_text and are_text:
+                are_text.add(self._is_text[name])
+            if len(are_text) > 1:
                 raise InputError(
                     f"the column {name!r} must be strings or numbers, got both (one of them in "
                     f"the cells from {where})"
                 )
-            if texts:
-                self._texts[name] = texts.pop()
+            if are_text:
+                self._is_text[name] = are_text.pop()
 
 
 def to_frame(table: Table) -> Any:
-    """A pandas table, the same from memory as from disk."""
+    """The table for pandas, the same from memory as from disk."""
     return table.replace_schema_metadata(None).to_pandas()
 
 
@@ -162,11 +167,11 @@ def _expect(table: Table, cells: Cells, rows: Sequence[int]) -> None:
         name not in table.column_names or table.column(name).to_pylist() != values
         for name, values in wanted.items()
     ):
-        raise InputError("it has other rows than this sweep")
+        raise InputError("its rows are not those of this sweep")
 
 
 def _kind(values: Iterable[Value | None]) -> type:
-    """The one type that holds all of some values."""
+    """The one type that holds all of the values."""
     types = {type(value) for value in values if value is not None}
     for kind in (str, float, int, bool):
         if kind in types:
@@ -183,4 +188,4 @@ def _array(values: Sequence[Value | None], kind: type) -> Any:
         int: pa.int64(),
         bool: pa.bool_(),
     }
-    return pa.array([None if each is None else kind(each) for each in values], stored[kind])
+    return pa.array([None if value is None else kind(value) for value in values], stored[kind])
