@@ -37,9 +37,10 @@ from motorcost.inference.fully_observed import innovation_rank
 from motorcost.inference.grouping import Group
 from motorcost.inference.likelihood import log_likelihoods_of
 from motorcost.model.observer import Observer, observe
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
-from motorcost.model.solver import Policy, solve, solve_each
+from motorcost.model.solver import solve, solve_each
 from motorcost.numerics.compiling import lean_jit
 from motorcost.numerics.linalg import batch_size
 from motorcost.tasks.declare import Task
