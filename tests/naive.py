@@ -119,8 +119,10 @@ def start(problem):
 
 
 def log_likelihood(problem, policy, observer, samples):
-    """The log likelihood of one trial, by the textbook's update with an inverse; every channel needs
-    noise."""
+    """The log likelihood of one trial, by the textbook's update with an inverse.
+
+    Every channel needs noise.
+    """
     S, U = np.asarray(observer.S), np.asarray(observer.U)
     steps = list(joint(problem, policy))
     mu, Sg = start(problem)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import motorcost as mc
 
-# Numbers of states, controls, senses, control-dependent and state-dependent noise terms. Few shapes,
-# because each is compiled separately.
+# Numbers of states, controls, senses, control-dependent and state-dependent noise terms. There are
+# few shapes, because each is compiled separately.
 SHAPES = [(1, 1, 1, 1, 1), (3, 2, 2, 2, 1), (4, 1, 3, 1, 2)]
 
 

@@ -128,7 +128,7 @@ def test_values_of_each_subject_and_conditions_reach_their_trials():
     ]
     order = np.random.default_rng(0).permutation(18)
     mixed = mc.concatenate(parts)[order]
-    free = {"effort": EFFORT.each("subject"), "gain": GAIN}
+    free = {"effort": EFFORT.grouped_by("subject"), "gain": GAIN}
     model = make_objective(walk, mixed, free, observer=SEEN)
     assert model.names == ("effort[anna]", "effort[ben]", "effort[cleo]", "gain")
     values = {f"effort[{label}]": effort for label, effort in zip(labels, efforts, strict=True)}
@@ -151,7 +151,7 @@ def test_values_of_each_subject_and_conditions_reach_their_trials():
 @pytest.mark.parametrize("labels", [[7, 2, 30], [0.5, 0.25, 4.0], [True, False, True]])
 def test_levels_may_be_told_by_any_kind_of_label(trials, labels):
     mixed = trials.with_conditions(subject=np.repeat(labels, 2))
-    model = make_objective(walk, mixed, {"effort": EFFORT.each("subject")}, observer=SEEN)
+    model = make_objective(walk, mixed, {"effort": EFFORT.grouped_by("subject")}, observer=SEEN)
     order = sorted(set(labels))
     assert model.names == tuple(f"effort[{label}]" for label in order)
     (codes,) = model.trials.conditions.values()
@@ -336,7 +336,7 @@ def reaches():
         ({"free": ["steps"]}, "steps has no support of its own"),
         ({"free": {"steps": mc.Uniform(2.0, 9.0)}}, "steps cannot be free"),
         ({"free": {"effort": EFFORT}, "fixed": {"steps": 9}}, "steps cannot be free or fixed"),
-        ({"free": {"effort": EFFORT.each("hand")}}, "no condition 'hand' .* theirs: target"),
+        ({"free": {"effort": EFFORT.grouped_by("hand")}}, "no condition 'hand' .* theirs: target"),
         ({"free": {"effort": (1e-8, 1e-2)}}, r"the support of effort must be made by .* \(1e-08"),
         ({"task": USUAL(steps=4)}, "a task is a function that makes a Problem, got P"),
         ({"trials": np.zeros((2, 8, 2))}, r"fitting needs Trials: mc.Trials.recorded"),

@@ -80,7 +80,7 @@ def test_an_observer_that_cannot_be_resolved_is_refused(problem):
     with pytest.raises(mc.InputError, match="made for 4 steps of 5 states, the problem has 3 st"):
         resolve_observer(problem, mc.observe(mc.tasks.reaching(steps=4)))
     for wrong in ("position", lambda problem: problem.H, ["position"]):
-        with pytest.raises(mc.InputError, match="observer must be an Observer, as mc.observe"):
+        with pytest.raises(mc.InputError, match="observer must be an Observer, as mc"):
             resolve_observer(problem, wrong)
 
 

@@ -115,7 +115,7 @@ def test_beliefs_add_up_and_do_not_change_the_world():
         ({"states": {"a", "b"}}, "states must be a list of names"),
         ({"states": [1, 2]}, "states must be a list of names"),
         ({"initial_belief": [0.0]}, r"initial_belief must have shape \(states,\) = \(2,\)"),
-        ({"initial_state_cov": [1.0, 1.0]}, r"initial_state_cov must be a covariance of shape .* got \(2,\)"),
+        ({"initial_state_cov": [1.0, 1.0]}, r"_cov must be a covariance of shape .* got \(2,\)"),
         ({"initial_belief_cov": -np.eye(2)}, "initial_belief_cov must be positive semidefinite"),
         ({"states": ["a"]}, "states must have 2 names, got 1: a"),
         ({"states": ["a", "a"]}, "states must differ from each other, got 'a' twice"),

@@ -132,7 +132,7 @@ def test_trials_are_selected_by_slices_and_lists(reaching):
     assert_array_equal(trials[[3, 1]].states, trials.states[np.array([3, 1])])
     assert_array_equal(trials[-2:].states, trials.states[-2:])
     for index in (2, -1, np.int64(1), (slice(None), slice(5))):
-        with pytest.raises(mc.InputError, match="cannot select|must be selected by a slice"):
+        with pytest.raises(mc.InputError, match=r"cannot select|must be selected by a slice"):
             trials[index]
     with pytest.raises(mc.InputError, match="cannot select from 9 trials"):
         trials[[99]]

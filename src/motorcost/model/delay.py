@@ -59,11 +59,9 @@ def _delayed(p: Problem, d: int) -> Problem:
     def repeated(cov: Float[Array, "n n"]) -> Any:
         return jnp.tile(cov, (d + 1, d + 1))  # at first, the past is the present
 
-    names = [
-        *p.state_names,
-        *(name for a in range(d) for name in _past_names(p.state_names, a + 1)),
-    ]
-
+    names = list(p.state_names)
+    for age in range(1, d + 1):
+        names += _past_names(p.state_names, age)
     return p.with_believed(None).replace(
         A=A,
         B=on_present(p.B),

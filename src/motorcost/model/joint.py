@@ -25,9 +25,7 @@ class Joint(eqx.Module):
     """The matrices of the joint system, one per step along the first axis."""
 
     F: Float[Array, "*steps z z"]
-    GG: Float[
-        Array, "*steps z z"
-    ]  # G G', the covariance of the noise that does not depend on signals
+    GG: Float[Array, "*steps z z"]  # G G', the covariance of the additive noise
     L: Float[Array, "*steps m n"]
     C: Float[Array, "*steps c n m"]
     K: Float[Array, "*steps n k"]
