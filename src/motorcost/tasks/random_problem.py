@@ -1,4 +1,4 @@
-"""Problems drawn at random, to try a method on many (the paper's appendix F.3)."""
+"""Random problems, on which a method can be tried (appendix F.3 of the paper)."""
 
 from typing import Any
 
@@ -22,18 +22,22 @@ def random_problem(
     internal_noise: Any = 1.0,
     start_spread: Any = 0.0,
 ) -> Task:
-    """A task with random dynamics, senses and noise; its parameters are two control costs.
+    """Return a task with random dynamics, senses and noise; its parameters are two control costs.
 
-    Four states and a target (always 1) that the first of them should reach at the last of
-    50 steps; two controls, which cost effort_1 and effort_2 a unit squared. As in the paper,
+    There are four states and a target (always 1), which the first state should reach at the last
+    of 50 steps. There are two controls, whose squares cost effort_1 and effort_2. As in the paper,
     the entries of A, B and H are standard normal, A and B are then scaled to Frobenius norm 1,
-    V, W and E are LKJ(1) Cholesky factors, and the entries of C and D uniform in (0, 0.5).
+    V, W and E are LKJ(1) Cholesky factors, and the entries of C and D are uniform in (0, 0.5).
 
-    What the paper leaves open is an argument: how many `senses` (of the four states; the
-    target is known), how many terms of noise that depends on control and on state, a factor
-    for V and W (`additive_noise`) and one for E (`internal_noise`, 0 for none: the paper's
-    text names E, its formula does not), and the SD of the first state around 0 from trial to
-    trial (`start_spread`; the agent knows its first state).
+    The arguments are the choices that the paper leaves open:
+
+    - `senses`: the number of senses of the four states; the target is known.
+    - `control_noises`, `state_noises`: the numbers of noise terms that depend on the control (C)
+      and on the state (D).
+    - `additive_noise`: a factor of V and W.
+    - `internal_noise`: a factor of E, 0 for none. The text of the paper names E, its formula does
+      not.
+    - `start_spread`: the SD over trials of the first state around 0, which the agent knows.
     """
     checks.nonnegative(
         additive_noise=additive_noise, internal_noise=internal_noise, start_spread=start_spread
@@ -48,11 +52,11 @@ def random_problem(
     def with_target(M: Float[Array, "... rows cols"], rows: int, cols: int) -> Array:
         return jnp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, rows), (0, cols)])
 
-    def of_norm_1(M: Array) -> Array:
+    def normalised(M: Array) -> Array:
         return M / jnp.linalg.norm(M)
 
-    A = jnp.eye(n + 1).at[:n, :n].set(of_norm_1(jax.random.normal(next(keys), (n, n))))
-    B = with_target(of_norm_1(jax.random.normal(next(keys), (n, m))), 1, 0)
+    A = jnp.eye(n + 1).at[:n, :n].set(normalised(jax.random.normal(next(keys), (n, n))))
+    B = with_target(normalised(jax.random.normal(next(keys), (n, m))), 1, 0)
     H = with_target(jax.random.normal(next(keys), (k, n)), 0, 1)
     V = with_target(additive_noise * _lkj_cholesky(next(keys), n), 1, 0)
     W = additive_noise * _lkj_cholesky(next(keys), k)
@@ -71,7 +75,7 @@ def random_problem(
         steps=Parameter("number of states in a trial, T", "", "condition"),
     )
     def task(effort_1: Any = 0.1, effort_2: Any = 0.1, steps: int = 50) -> Problem:
-        """Bring the first of four states to 1 at the last step, with two costly controls."""
+        """Bring the first of four states to 1 at the last step, with two controls that cost."""
         checks.positive(effort_1=effort_1, effort_2=effort_2)
         T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
         return Problem(

@@ -23,15 +23,15 @@ from motorcost.tasks.supports import LogUniform
         LogUniform(1e-3, 3.0),
     ),
     process_noise=Parameter(
-        "SD of noise of the control's size, always there", "deg", "noise", LogUniform(1e-3, 10.0)
+        "SD of additive noise that acts as the control does", "deg", "noise", LogUniform(1e-3, 10.0)
     ),
     sensory_noise=Parameter(
         "SD with which angle and velocity are sensed", "deg, deg/s", "noise", LogUniform(1e-5, 10.0)
     ),
     tau_slow=Parameter("slow time constant of the eye", "s", "body", LogUniform(0.05, 1.0)),
     tau_fast=Parameter("fast time constant of the eye", "s", "body", LogUniform(0.002, 0.04)),
-    start=Parameter("angle to hold at first", "deg", "condition"),
-    target=Parameter("angle to jump to", "deg", "condition"),
+    start=Parameter("angle that is held first", "deg", "condition"),
+    target=Parameter("angle of the target", "deg", "condition"),
     steps=Parameter("number of states in a trial, T", "", "condition"),
     hold_start=Parameter("steps for which the start is held", "", "condition"),
     hold_target=Parameter("steps for which the target is held", "", "condition"),
@@ -51,7 +51,7 @@ def saccade(
     hold_target: int = 10,
     dt: Any = 0.00125,
 ) -> Problem:
-    """Look at one point, then jump to another and stay there.
+    """Look at a point, then at another, and stay there.
 
     The eye is an overdamped second-order plant, tau_slow tau_fast theta'' = u - theta -
     (tau_slow + tau_fast) theta', sampled exactly. The control is noisy in proportion to its
