@@ -30,11 +30,7 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     device = jax.devices()[0]
     print(f"{device.device_kind}, jax {jax.__version__}, reaching, T = 30, 100 trials")
-    rows = [
-        row
-        for sets in args.sets
-        for row in (measure(sets, gradient=False), measure(sets, gradient=True))
-    ]
+    rows = [measure(n, gradient=gradient) for n in args.sets for gradient in (False, True)]
     facts = machine() | {"device": device.device_kind}
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text(json.dumps({"facts": facts, "rows": rows}, indent=1))

@@ -34,9 +34,8 @@ def measure(scale: Scale) -> dict[str, Any]:
         for size in values:
             measured = child(scale, "gradient", **{what: size})
             found[what].append({"size": size, **measured})
-            print(
-                f"{what} {size:>7,}: {measured['seconds']:.4f} s, {measured['peak_bytes'] / 2**20:.0f} MiB"
-            )
+            mebibytes = measured["peak_bytes"] / 2**20
+            print(f"{what} {size:>7,}: {measured['seconds']:.4f} s, {mebibytes:.0f} MiB")
     return found
 
 
