@@ -157,9 +157,9 @@ def test_expected_cost_of_reaching_is_that_of_two_other_implementations():
 
 def test_internal_noise_example_of_the_literature():
     """Damiani et al. (2024): with E = 0.3 the alternation costs 9.78144 (the optimum 9.31867)."""
-    one, half = [[1.0]], [[0.5]]
+    unit, half = [[1.0]], [[0.5]]
     problem = mc.Problem(
-        steps=10, A=one, B=one, H=one, Q=one, R=one, C=[half], D=[half], V=half, W=half,
+        steps=10, A=unit, B=unit, H=unit, Q=unit, R=unit, C=[half], D=[half], V=half, W=half,
         E=[[0.3]], initial_belief=[1.0],
     )  # fmt: skip
     assert_allclose(mc.solve(problem).expected_cost, 9.78144, rtol=1e-6)

@@ -1,6 +1,6 @@
 """Random problems, on which a method can be tried (appendix F.3 of the paper)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,16 @@ from motorcost import checks
 from motorcost.model.problem import Problem
 from motorcost.tasks.declare import Parameter, Task, declare
 from motorcost.tasks.supports import LogUniform
+
+_PARAMETERS = {
+    "effort_1": Parameter(
+        "cost of the first control, squared", "", "cost", LogUniform(1e-4, 100.0)
+    ),
+    "effort_2": Parameter(
+        "cost of the second control, squared", "", "cost", LogUniform(1e-4, 100.0)
+    ),
+    "steps": Parameter("number of states in a trial, T", "", "condition"),
+}
 
 
 def random_problem(
@@ -46,6 +56,45 @@ def random_problem(
     k = checks.whole("senses", senses, 1, "the number of senses")
     c = checks.whole("control_noises", control_noises, 0, "control-dependent noise terms")
     d = checks.whole("state_noises", state_noises, 0, "state-dependent noise terms")
+    drawn = _draw_matrices(key, k, c, d)
+    M = drawn._replace(
+        V=additive_noise * drawn.V, W=additive_noise * drawn.W, E=internal_noise * drawn.E
+    )
+    off_target = jnp.array([1.0, 0.0, 0.0, 0.0, -1.0])
+
+    @declare(**_PARAMETERS)
+    def task(effort_1: Any = 0.1, effort_2: Any = 0.1, steps: int = 50) -> Problem:
+        """Bring the first of four states to 1 at the last step, with two controls that cost."""
+        checks.positive(effort_1=effort_1, effort_2=effort_2)
+        T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
+        return Problem(
+            steps=T,
+            **(M._asdict() | {"C": list(M.C), "D": list(M.D)}),
+            Q=jnp.zeros((T, 5, 5)).at[-1].set(jnp.outer(off_target, off_target)),
+            R=jnp.diag(jnp.array([effort_1, effort_2], dtype=float)),
+            initial_belief=jnp.array([0.0, 0.0, 0.0, 0.0, 1.0]),
+            initial_belief_cov=jnp.diag(jnp.array([1.0, 1.0, 1.0, 1.0, 0.0])) * start_spread**2,
+            states=["state_1", "state_2", "state_3", "state_4", "target"],
+        )
+
+    return task
+
+
+class _Matrices(NamedTuple):
+    """Matrices of four states and the target."""
+
+    A: Float[Array, "5 5"]
+    B: Float[Array, "5 2"]
+    H: Float[Array, "k 5"]
+    V: Float[Array, "5 4"]
+    W: Float[Array, "k k"]
+    E: Float[Array, "5 4"]
+    C: Float[Array, "c 5 2"]
+    D: Float[Array, "d k 5"]
+
+
+def _draw_matrices(key: Any, k: int, c: int, d: int) -> _Matrices:
+    """Draw the matrices for k senses, c control-dependent and d state-dependent noise terms."""
     n, m = 4, 2
     keys = iter(jax.random.split(key, 8))
 
@@ -55,47 +104,17 @@ def random_problem(
     def normalised(M: Array) -> Array:
         return M / jnp.linalg.norm(M)
 
-    A = jnp.eye(n + 1).at[:n, :n].set(normalised(jax.random.normal(next(keys), (n, n))))
-    B = with_target(normalised(jax.random.normal(next(keys), (n, m))), 1, 0)
-    H = with_target(jax.random.normal(next(keys), (k, n)), 0, 1)
-    V = with_target(additive_noise * _lkj_cholesky(next(keys), n), 1, 0)
-    W = additive_noise * _lkj_cholesky(next(keys), k)
-    E = with_target(internal_noise * _lkj_cholesky(next(keys), n), 1, 0)
-    C = with_target(jax.random.uniform(next(keys), (c, n, m), maxval=0.5), 1, 0)
-    D = with_target(jax.random.uniform(next(keys), (d, k, n), maxval=0.5), 0, 1)
-    off_target = jnp.array([1.0, 0.0, 0.0, 0.0, -1.0])
-
-    @declare(
-        effort_1=Parameter(
-            "cost of the first control, squared", "", "cost", LogUniform(1e-4, 100.0)
-        ),
-        effort_2=Parameter(
-            "cost of the second control, squared", "", "cost", LogUniform(1e-4, 100.0)
-        ),
-        steps=Parameter("number of states in a trial, T", "", "condition"),
+    # In this order, which decides the problem that a key gives.
+    return _Matrices(
+        A=jnp.eye(n + 1).at[:n, :n].set(normalised(jax.random.normal(next(keys), (n, n)))),
+        B=with_target(normalised(jax.random.normal(next(keys), (n, m))), 1, 0),
+        H=with_target(jax.random.normal(next(keys), (k, n)), 0, 1),
+        V=with_target(_lkj_cholesky(next(keys), n), 1, 0),
+        W=_lkj_cholesky(next(keys), k),
+        E=with_target(_lkj_cholesky(next(keys), n), 1, 0),
+        C=with_target(jax.random.uniform(next(keys), (c, n, m), maxval=0.5), 1, 0),
+        D=with_target(jax.random.uniform(next(keys), (d, k, n), maxval=0.5), 0, 1),
     )
-    def task(effort_1: Any = 0.1, effort_2: Any = 0.1, steps: int = 50) -> Problem:
-        """Bring the first of four states to 1 at the last step, with two controls that cost."""
-        checks.positive(effort_1=effort_1, effort_2=effort_2)
-        T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
-        return Problem(
-            steps=T,
-            A=A,
-            B=B,
-            C=list(C),
-            V=V,
-            H=H,
-            W=W,
-            D=list(D),
-            E=E,
-            Q=jnp.zeros((T, n + 1, n + 1)).at[-1].set(jnp.outer(off_target, off_target)),
-            R=jnp.diag(jnp.array([effort_1, effort_2], dtype=float)),
-            initial_belief=jnp.array([0.0, 0.0, 0.0, 0.0, 1.0]),
-            initial_belief_cov=jnp.diag(jnp.array([1.0, 1.0, 1.0, 1.0, 0.0])) * start_spread**2,
-            states=["state_1", "state_2", "state_3", "state_4", "target"],
-        )
-
-    return task
 
 
 def _lkj_cholesky(key: Key[Array, ""], size: int) -> Float[Array, "size size"]:

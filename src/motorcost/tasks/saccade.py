@@ -4,6 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax.scipy.linalg import expm
+from jaxtyping import Array, Float
 
 from motorcost import checks
 from motorcost.errors import InputError
@@ -75,14 +76,7 @@ def saccade(
         )
     if checks.is_concrete(target) and target == 0:
         raise InputError("target must not be 0: measure angles from another point")
-
-    product = tau_slow * tau_fast
-    continuous = jnp.array(
-        [[0, 1, 0], [-1 / product, -(tau_slow + tau_fast) / product, 1 / product], [0, 0, 0]]
-    )
-    discrete = expm(continuous * dt)
-    A = jnp.eye(3).at[:2, :2].set(discrete[:2, :2])
-    B = jnp.zeros((3, 1)).at[:2, 0].set(discrete[:2, 2])
+    A, B = _eye(tau_slow, tau_fast, dt)
     off_start = jnp.array([1.0, 0.0, 0.0]).at[2].set(-start / target)
     off_target = jnp.array([1.0, 0.0, -1.0])
     Q = jnp.zeros((T, 3, 3))
@@ -104,3 +98,15 @@ def saccade(
         senses={"seen angle": "deg", "seen velocity": "deg/s"},
         dt=dt,
     )
+
+
+def _eye(tau_slow: Any, tau_fast: Any, dt: Any) -> tuple[Float[Array, "3 3"], Float[Array, "3 1"]]:
+    """A and B of the eye, sampled exactly, with a target that does not move."""
+    product = tau_slow * tau_fast
+    continuous = jnp.array(
+        [[0, 1, 0], [-1 / product, -(tau_slow + tau_fast) / product, 1 / product], [0, 0, 0]]
+    )
+    discrete = expm(continuous * dt)
+    A = jnp.eye(3).at[:2, :2].set(discrete[:2, :2])
+    B = jnp.zeros((3, 1)).at[:2, 0].set(discrete[:2, 2])
+    return A, B
