@@ -1,4 +1,4 @@
-"""How far the Gaussian approximation of the likelihood is off.
+"""The bias of the Gaussian approximation of the likelihood.
 
 At the true parameters the mean score is zero if the likelihood is exact. Where it is not, the
 estimates are biased: by the mean score divided by the information, which this prints, with its
@@ -19,16 +19,14 @@ N_TRIALS = 5_000
 
 
 def measure(name: str, task: Any, parameters: tuple[str, ...], states: Any, noise: float) -> None:
-    def see(problem: mc.Problem) -> mc.Observer:
-        return mc.observe(problem, states, noise=noise)
-
     problem = task()
+    observer = mc.ObserverSpec(problem.state_names if states is None else states, noise)
     trials = mc.simulate(
         problem,
         mc.solve(problem),
         n_trials=N_TRIALS,
         key=jax.random.key(0),
-        observer=see(problem),
+        observer=observer,
     )
     defaults = mc.tasks.defaults(task)
 
@@ -36,24 +34,24 @@ def measure(name: str, task: Any, parameters: tuple[str, ...], states: Any, nois
     @jax.jacfwd
     def scores(logs: Any, observed: Any) -> Any:
         world = task(**{k: defaults[k] * jnp.exp(logs[i]) for i, k in enumerate(parameters)})
-        return mc.log_likelihood(world, observed, observer=see(world), per_trial=True)
+        return mc.log_likelihood(world, observed, observer=observer, per_trial=True)
 
-    each = np.asarray(scores(jnp.zeros(len(parameters)), trials.observed))
-    mean, spread = each.mean(axis=0), np.cov(each.T).reshape(len(parameters), -1)
-    information = np.linalg.inv(spread)
-    bias, error = information @ mean, np.sqrt(np.diagonal(information) / 100)
-    uncertain = error * np.sqrt(100 / N_TRIALS)
-    e = np.asarray(mc.track_beliefs(problem, trials, observer=see(problem)).innovations)
+    per_trial = np.asarray(scores(jnp.zeros(len(parameters)), trials.observed))
+    mean = per_trial.mean(axis=0)
+    covariance = np.linalg.inv(np.cov(per_trial.T).reshape(len(parameters), -1))
+    bias, error = covariance @ mean, np.sqrt(np.diagonal(covariance) / 100)
+    mc_error = error * np.sqrt(100 / N_TRIALS)
+    e = np.asarray(mc.track_beliefs(problem, trials, observer=observer).innovations)
     for i, parameter in enumerate(parameters):
         print(
-            f"{name:<20}{parameter:<13}{bias[i]:>+9.4f} ± {uncertain[i]:.4f}{error[i]:>10.4f}"
+            f"{name:<20}{parameter:<13}{bias[i]:>+9.4f} ± {mc_error[i]:.4f}{error[i]:>10.4f}"
             f"{np.nanvar(e):>10.3f}{np.nanmean(e**4) / np.nanmean(e**2) ** 2:>10.2f}"
         )
 
 
 def main() -> None:
     jax.config.update("jax_enable_x64", True)
-    print(f"{N_TRIALS:,} simulated trials of each, at the defaults; logarithmic parameters")
+    print(f"{N_TRIALS:,} simulated trials of each task at its defaults; parameters on a log scale")
     print(
         f"{'task':<20}{'parameter':<13}{'bias':>18}{'SE (100)':>10}{'var(e)':>10}{'kurtosis':>10}"
     )

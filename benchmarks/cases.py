@@ -1,4 +1,4 @@
-"""The reaching task of the benchmarks, as this library and as the straight way do it."""
+"""The reaching task, by this library and by the direct implementation in `straight`."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -12,11 +12,11 @@ import motorcost as mc
 import straight
 
 NAMES = ("effort", "velocity", "force")
-AT = (1e-5, 0.2, 0.02)
-LINE = tuple(np.log(AT).tolist())
+DEFAULTS = (1e-5, 0.2, 0.02)
+LOG_DEFAULTS = tuple(np.log(DEFAULTS).tolist())
 SUPPORTS = [mc.tasks.parameters(mc.tasks.reaching)[name].support for name in NAMES]
 BOUNDS = [support.bounds for support in SUPPORTS if support is not None]
-# Given all before, only the muscle's state varies: it is what the motor noise acts on.
+# Given the past, only the state of the muscle varies, on which the motor noise acts.
 VARYING = (3,)
 
 
@@ -33,7 +33,7 @@ class Scale:
     all_steps: tuple[int, ...] = (30, 100, 300, 1_000)
     all_trials: tuple[int, ...] = (10, 100, 1_000, 10_000, 100_000)
     delays: tuple[int, ...] = (0, 1, 3, 9)  # 5, 10, 20 and 50 states
-    once: bool = False  # one turn each, whatever a comparison asks for
+    once: bool = False  # a single turn, whatever a comparison asks for
 
 
 FULL = Scale()
@@ -53,8 +53,8 @@ QUICK = Scale(
 
 @dataclass(frozen=True)
 class Reaching:
-    """The log likelihood as a function of a point, on the logarithmic line, and trials: three ways
-    to the same number."""
+    """The log likelihood as a function of a point on the log scale and of trials, computed in three
+    ways."""
 
     steps: int = 30
     delay: int = 0
@@ -69,34 +69,34 @@ class Reaching:
         return mc.log_likelihood(self.problem(point), trials)
 
     def straight(self, point: Any, trials: mc.Trials) -> Any:
-        """By the straight way."""
-        # The last control cannot help any more and is zero: the last sample has no noise.
+        """By the direct implementation."""
+        # The last control has no effect on the cost and is zero, so the last sample has no noise.
         return straight.log_likelihood(self.problem(point), trials.observed[:, :-1], VARYING)
 
     def straight_unrolled(self, point: Any, trials: mc.Trials) -> Any:
-        """By the straight way, with sweeps that reverse mode can follow."""
+        """By the direct implementation, with iterations that reverse mode can follow."""
         problem, samples = self.problem(point), trials.observed[:, :-1]
         return straight.log_likelihood(problem, samples, VARYING, straight.solve_unrolled)
 
 
 @cache
 def value(case: Reaching, way: str = "ours") -> Any:
-    """The log likelihood, compiled once for all rows that want it."""
+    """The log likelihood, compiled once for all rows that use it."""
     return jax.jit(getattr(case, way))
 
 
 @cache
 def value_and_gradient(case: Reaching, way: str = "ours") -> Any:
-    """The log likelihood and its gradient, compiled once for all rows that want them."""
+    """The log likelihood and its gradient, compiled once for all rows that use them."""
     return jax.jit(jax.value_and_grad(getattr(case, way)))
 
 
 @cache
 def recorded(case: Reaching, n_trials: int) -> mc.Trials:
     """Simulated at the defaults, the same on every call."""
-    problem = case.problem(LINE)
+    problem = case.problem(LOG_DEFAULTS)
     return mc.simulate(problem, mc.solve(problem), n_trials=n_trials, key=jax.random.key(0))
 
 
 def point() -> jax.Array:
-    return jnp.array(LINE)
+    return jnp.array(LOG_DEFAULTS)

@@ -1,9 +1,9 @@
-"""One job in a process of its own, which prints what it measured as JSON.
+"""A job in a separate process, which prints its measurements as JSON.
 
     python benchmarks/child.py JOB [--quick] [--cores N] [--trials N] [--steps N]
 
 Used by processes.py and growth.py. Jobs that begin with `first` are timed on their first call,
-compilation included; the others, but for imports, on calls after it.
+compilation included; the others, except imports, on later calls.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     case = Reaching(args.steps or scale.steps)
     n_trials = args.trials or scale.trials
     trials = recorded(case, min(n_trials, 100))
-    # The same ones over and over: to simulate many would take more memory than to evaluate them.
+    # The same trials repeated: simulating many takes more memory than evaluating them.
     observed = jnp.asarray(np.resize(np.asarray(trials.observed), (n_trials, case.steps, 5)))
     many = mc.Trials(observed, trials.times)
     straight = "straight" in args.job
@@ -85,8 +85,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has had so far."""
-    kibibytes = 1 if sys.platform == "darwin" else 1024  # where macOS counts bytes
+    """The peak memory of this process."""
+    kibibytes = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kibibytes
 
 

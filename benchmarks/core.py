@@ -1,4 +1,4 @@
-"""The rows of the reaching task at its usual size: one policy, one likelihood, one fit."""
+"""The rows of the reaching task at its usual size: a policy, a likelihood, a fit."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -13,7 +13,7 @@ import motorcost as mc
 import straight
 from cases import (
     BOUNDS,
-    LINE,
+    LOG_DEFAULTS,
     NAMES,
     Reaching,
     Scale,
@@ -49,7 +49,7 @@ def comparisons(scale: Scale) -> Iterator[Comparison]:
     sets = f"grid of {scale.grid**3:,} parameter sets"
     yield Comparison(sets, "one by one", partial(_grid, case, scale, _one_by_one), 3, agree=1e-9)
     yield Comparison(sets, "straight", partial(_grid, case, scale, _straight_grid), 3, agree=1e-8)
-    # A quick search is stopped before it gets anywhere.
+    # A quick search is stopped before it converges.
     same = None if scale.once else 1e-8
     yield Comparison(
         f"{scale.starts}-start fit, warm", "straight", partial(_fits, case, scale), 3, agree=same
@@ -68,29 +68,29 @@ def _solves(case: Reaching) -> tuple[Run, Run]:
 
 
 def values(case: Reaching, n_trials: int) -> tuple[Run, Run]:
-    given = point(), recorded(case, n_trials)
-    return partial(value(case), *given), partial(value(case, "straight"), *given)
+    arguments = point(), recorded(case, n_trials)
+    return partial(value(case), *arguments), partial(value(case, "straight"), *arguments)
 
 
 def gradient_beside_value(case: Reaching, n_trials: int) -> tuple[Run, Run]:
-    given = point(), recorded(case, n_trials)
-    return partial(value(case), *given), partial(value_and_gradient(case), *given)
+    arguments = point(), recorded(case, n_trials)
+    return partial(value(case), *arguments), partial(value_and_gradient(case), *arguments)
 
 
 def _gradients(case: Reaching, n_trials: int) -> tuple[Run, Run]:
-    given = point(), recorded(case, n_trials)
+    arguments = point(), recorded(case, n_trials)
     straight_way = value_and_gradient(case, "straight_unrolled")
-    return partial(value_and_gradient(case), *given), partial(straight_way, *given)
+    return partial(value_and_gradient(case), *arguments), partial(straight_way, *arguments)
 
 
 def _hessian(case: Reaching, n_trials: int) -> tuple[Run, Run]:
-    given = point(), recorded(case, n_trials)
-    return partial(value(case), *given), partial(jax.jit(jax.hessian(case.ours)), *given)
+    arguments = point(), recorded(case, n_trials)
+    return partial(value(case), *arguments), partial(jax.jit(jax.hessian(case.ours)), *arguments)
 
 
 def _simulations(case: Reaching, scale: Scale) -> tuple[Run, Run]:
     n = scale.simulated
-    problem, key = case.problem(LINE), jax.random.key(0)
+    problem, key = case.problem(LOG_DEFAULTS), jax.random.key(0)
     policy = mc.solve(problem)
     theirs = jax.jit(straight.simulate, static_argnums=3)
 
@@ -102,10 +102,10 @@ def _simulations(case: Reaching, scale: Scale) -> tuple[Run, Run]:
 
 
 def _grid(case: Reaching, scale: Scale, other: Any) -> tuple[Run, Run]:
-    """Half an order of magnitude to either side of the defaults."""
+    """A grid half an order of magnitude to either side of the defaults."""
     model = make_objective(mc.tasks.reaching, recorded(case, scale.trials), NAMES)
-    away = np.log(3) * np.linspace(-1, 1, scale.grid)
-    points = np.array([np.add(LINE, each) for each in product(away, repeat=3)])
+    offsets = np.log(3) * np.linspace(-1, 1, scale.grid)
+    points = np.array([np.add(LOG_DEFAULTS, offset) for offset in product(offsets, repeat=3)])
     together = BatchedObjective(model, expected=min(100, len(points)), gradient=False)
     which = np.zeros(len(points), int)
     return lambda: together(which, points)[0], other(case, model, points)
@@ -117,7 +117,7 @@ def _one_by_one(case: Reaching, model: Any, points: np.ndarray) -> Run:
 
 
 def _straight_grid(case: Reaching, model: Any, points: np.ndarray) -> Run:
-    # A hundred at a time, as ours, which is faster than all in one.
+    # A hundred at a time, as in this library, which is faster than all at once.
     batch = jax.jit(partial(jax.lax.map, batch_size=min(100, len(points))), static_argnums=0)
     return partial(batch, partial(_at, case, model.trials), jnp.asarray(points))
 

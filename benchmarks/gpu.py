@@ -1,6 +1,6 @@
-"""How many likelihoods an accelerator computes: `python benchmarks/gpu.py [-o FILE.json]`.
+"""Likelihoods per second on an accelerator: `python benchmarks/gpu.py [-o FILE.json]`.
 
-The reaching task, T = 30, 100 trials, all states seen, float64: log likelihoods with the solve,
+The reaching task, T = 30, 100 trials, fully observed, float64: log likelihoods with the solve,
 and their gradients, of many parameter sets at once. Runs on whatever device JAX picks.
 """
 
@@ -31,14 +31,14 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     device = jax.devices()[0]
     print(f"{device.device_kind}, jax {jax.__version__}, reaching, T = 30, 100 trials")
-    rows = [row for sets in args.sets for row in (of_sets(sets, False), of_sets(sets, True))]
+    rows = [measure(n, gradient=gradient) for n in args.sets for gradient in (False, True)]
     facts = machine() | {"device": device.device_kind}
     args.output.parent.mkdir(parents=True, exist_ok=True)
     args.output.write_text(json.dumps({"facts": facts, "rows": rows}, indent=1))
 
 
-def of_sets(sets: int, gradient: bool) -> dict[str, Any]:
-    """Log likelihoods with the solve (and gradients) of parameter sets around the defaults."""
+def measure(sets: int, *, gradient: bool) -> dict[str, Any]:
+    """Time the log likelihoods, and their gradients, of parameter sets around the defaults."""
     problem = mc.tasks.reaching()
     trials = mc.simulate(problem, mc.solve(problem), n_trials=100, key=jax.random.key(0))
     model = make_objective(mc.tasks.reaching, trials, ["effort", "velocity", "force"])
@@ -62,7 +62,7 @@ def of_sets(sets: int, gradient: bool) -> dict[str, Any]:
     what = "value and gradient" if gradient else "log likelihood"
     print(
         f"{what:<20}{sets:>7,} sets: first call {first:6.1f} s, then {median * 1e3:9.2f} ms, "
-        f"{sets / median:>10,.0f} a second; {int(np.isfinite(values).sum())} finite",
+        f"{sets / median:>10,.0f} per second; {int(np.isfinite(values).sum())} finite",
         flush=True,
     )
     return {"what": what, "sets": sets, "first": first, "seconds": seconds, "rate": sets / median}

@@ -1,9 +1,9 @@
-"""How time and memory of a value and gradient grow with trials and with time steps.
+"""Growth of time and memory of a value and gradient with trials and with time steps.
 
     python benchmarks/growth.py [--quick] [-o FILE.json] [--draw FILE.svg]
 
 Each size runs in a process of its own, whose peak memory is taken: Python, JAX, compilation and
-data included. Reaching task, all states seen, with the solve.
+data included. Reaching task, fully observed, the solver included.
 """
 
 import argparse
@@ -32,9 +32,10 @@ def measure(scale: Scale) -> dict[str, Any]:
     for what, values in sizes.items():
         found[what] = []
         for size in values:
-            of = child(scale, "gradient", **{what: size})
-            found[what].append({"size": size, **of})
-            print(f"{what} {size:>7,}: {of['seconds']:.4f} s, {of['peak_bytes'] / 2**20:.0f} MiB")
+            measured = child(scale, "gradient", **{what: size})
+            found[what].append({"size": size, **measured})
+            mebibytes = measured["peak_bytes"] / 2**20
+            print(f"{what} {size:>7,}: {measured['seconds']:.4f} s, {mebibytes:.0f} MiB")
     return found
 
 
@@ -49,7 +50,7 @@ def draw(found: dict[str, Any]) -> Figure:
         peak = np.array([row["peak_bytes"] for row in rows]) / 2**20
         data = np.array([row["data_bytes"] for row in rows]) / 2**20
         _panel(axes[0, column], size, seconds, BLUE, "value and gradient")
-        # Through the largest, whose time is least of all what each call costs anyway.
+        # Through the largest size, where the constant cost of a call matters least.
         linear = seconds[-1] * size / size[-1]
         axes[0, column].plot(size, linear, color=GREY, linewidth=1, linestyle="--", label="linear")
         _panel(axes[1, column], size, peak, ORANGE, "peak of the process")
@@ -71,9 +72,9 @@ def _panel(ax: Axes, size: np.ndarray, values: np.ndarray, color: str, label: st
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure how time and memory grow.")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
-    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="where the JSON goes")
-    parser.add_argument("--draw", type=Path, help="where the picture goes, if one is wanted")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to test the script")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="the JSON to write")
+    parser.add_argument("--draw", type=Path, help="the figure to write")
     args = parser.parse_args(arguments)
     found = measure(QUICK if args.quick else FULL)
     args.output.parent.mkdir(parents=True, exist_ok=True)

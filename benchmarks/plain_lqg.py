@@ -52,8 +52,8 @@ def comparisons(scale: Scale) -> Iterator[Comparison]:
 def _likelihoods(n_trials: int, steps: int, of: Any) -> tuple[Run, Run]:
     _require_lqg()
     observed = simulated(n_trials, steps).observed
-    given = TRUTH, observed
-    return partial(jax.jit(of(ours)), *given), partial(jax.jit(of(theirs)), *given)
+    arguments = TRUTH, observed
+    return partial(jax.jit(of(ours)), *arguments), partial(jax.jit(of(theirs)), *arguments)
 
 
 def _fits(n_trials: int, steps: int) -> tuple[Run, Run]:
@@ -66,7 +66,7 @@ def _fits(n_trials: int, steps: int) -> tuple[Run, Run]:
 def _require_lqg() -> None:
     if find_spec("lqg") is None:
         raise SkippedError(
-            "lqg is not installed. It is AGPL, so no extra of ours brings it: for these rows, "
+            "lqg is not installed. It is licensed under the AGPL, so it is no extra of motorcost: "
             "pip install lqg==0.3.1 into an environment of your own that has motorcost"
         )
 
@@ -74,14 +74,14 @@ def _require_lqg() -> None:
 def matrices(action_cost: Any, action_variability: Any, sigma_target: Any) -> dict[str, Any]:
     """A hand follows a target; states are both velocities and both positions."""
     slow = 1 - DT  # both velocities die away within about a second
-    apart = jnp.array([0.0, 0.0, 1.0, -1.0])
+    distance = jnp.array([0.0, 0.0, 1.0, -1.0])
     return {
         "A": jnp.array([[slow, 0, 0, 0], [0, slow, 0, 0], [DT, 0, 1, 0], [0, DT, 0, 1]]),
         "B": jnp.array([[DT], [0.0], [0.0], [0.0]]),
         "F": jnp.eye(4)[2:],
         "V": jnp.zeros((4, 4)).at[0, 0].set(action_variability).at[1, 1].set(1.0),
         "W": jnp.diag(jnp.array([1.0, 1.0])).at[1, 1].set(sigma_target),
-        "Q": jnp.outer(apart, apart),
+        "Q": jnp.outer(distance, distance),
         "R": jnp.reshape(jnp.asarray(action_cost, float), (1, 1)),
     }
 
@@ -125,9 +125,9 @@ def theirs(parameters: dict[str, Any], observed: Any) -> Any:
 
 
 def our_fit(trials: mc.Trials) -> float:
-    seen = mc.ObserverSpec(RECORDED)
+    observer = mc.ObserverSpec(RECORDED)
     key = jax.random.key(1)
-    return mc.fit(task, trials, SUPPORTS, observer=seen, key=key, n_starts=5).log_likelihood
+    return mc.fit(task, trials, SUPPORTS, observer=observer, key=key, n_starts=5).log_likelihood
 
 
 def their_fit(observed: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The rows that need processes of their own: cold starts, imports, and one core beside all."""
+"""The rows that need separate processes: cold starts, imports, and a single core."""
 
 import json
 import os
@@ -47,8 +47,10 @@ def comparisons(scale: Scale) -> Iterator[Comparison]:
 
 
 def child(scale: Scale, job: str, **options: int) -> dict[str, Any]:
-    """What `child.py` measured of this job, with nothing that an earlier process compiled (unless
-    only to see that it works)."""
+    """The measurements of `child.py` for this job.
+
+    Nothing that an earlier process compiled is used, except at the quick scale.
+    """
     command = [sys.executable, str(CHILD), job]
     command += [f"--{option}={value}" for option, value in options.items()]
     command += ["--quick"] if scale.once else []
@@ -59,19 +61,19 @@ def child(scale: Scale, job: str, **options: int) -> dict[str, Any]:
 
 
 def _inside(scale: Scale, job: str, **options: int) -> Seconds:
-    """As long as the job itself took."""
+    """The time that the job itself took."""
     return Seconds(child(scale, job, **options)["seconds"])
 
 
 def _whole(scale: Scale, job: str) -> Seconds:
-    """From the birth of the process to its end: imports, data and compilation included."""
+    """From the start of the process to its end: imports, data and compilation included."""
     begin = time.perf_counter()
     child(scale, job)
     return Seconds(time.perf_counter() - begin)
 
 
-def _pair(run: Callable[[str], Seconds], one: str, other: str) -> Callable[[], tuple[Run, Run]]:
-    return lambda: (partial(run, one), partial(run, other))
+def _pair(run: Callable[[str], Seconds], ours: str, theirs: str) -> Callable[[], tuple[Run, Run]]:
+    return lambda: (partial(run, ours), partial(run, theirs))
 
 
 def _cores(scale: Scale, job: str, n_trials: int) -> tuple[Run, Run]:

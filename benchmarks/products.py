@@ -1,8 +1,8 @@
-"""How to multiply many small matrices: `python benchmarks/products.py`.
+"""Ways to multiply many small matrices: `python benchmarks/products.py`.
 
-Chains of products as in the solver, in a scan, written in several ways: with the many (lanes) on
-the first axis, as JAX's batched matrix product wants them, and with the lanes last, as a matrix
-product or as multiply and add. Prints nanoseconds for each product.
+Chains of products in a scan, as in the solver: with the batch on the first axis, as JAX's batched
+matrix product needs it, and with the batch on the last axis, as a matrix product or as
+multiply-and-add. Prints nanoseconds per product.
 """
 
 import time
@@ -14,13 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-STEPS, ROUNDS = 29, 15
+STEPS = 29  # as in the reaching task with T = 30
+ROUNDS = 15
 
 Product = Callable[[Any, Any], Any]
-WAYS: dict[str, tuple[Product, int]] = {  # and where the rows of a matrix are
-    "lanes first, matrix product": (lambda A, B: A @ B, -2),
-    "lanes last, matrix product": (lambda A, B: jnp.einsum("ijb,jkb->ikb", A, B), 0),
-    "lanes last, multiply and add": (lambda A, B: (A[:, :, None] * B[None]).sum(axis=1), 0),
+WAYS: dict[str, tuple[Product, int]] = {  # and the axis of the rows
+    "batch first, matrix product": (lambda A, B: A @ B, -2),
+    "batch last, matrix product": (lambda A, B: jnp.einsum("ijb,jkb->ikb", A, B), 0),
+    "batch last, multiply and add": (lambda A, B: (A[:, :, None] * B[None]).sum(axis=1), 0),
 }
 
 
@@ -37,8 +38,8 @@ def chain(product: Product, rows: int, A: Any, Q: Any, P: Any) -> Any:
 
 def main() -> None:
     jax.config.update("jax_enable_x64", True)
-    print(f"{'states':>6}{'lanes':>7}" + "".join(f"{way:>31}" for way in WAYS))
-    for n, lanes in (
+    print(f"{'states':>6}{'batch':>7}" + "".join(f"{way:>31}" for way in WAYS))
+    for n, batch in (
         (5, 1),
         (5, 8),
         (5, 32),
@@ -50,23 +51,23 @@ def main() -> None:
         (20, 8),
     ):
         rng = np.random.default_rng(0)
-        A, Q = 0.3 * rng.normal(size=(STEPS, lanes, n, n)), rng.normal(size=(STEPS, lanes, n, n))
-        parts = (A, Q, np.tile(np.eye(n), (lanes, 1, 1)))
-        line = f"{n:>6}{lanes:>7}"
+        A, Q = 0.3 * rng.normal(size=(STEPS, batch, n, n)), rng.normal(size=(STEPS, batch, n, n))
+        parts = (A, Q, np.tile(np.eye(n), (batch, 1, 1)))
+        line = f"{n:>6}{batch:>7}"
         for product, rows in WAYS.values():
-            given = parts if rows else tuple(np.moveaxis(part, -3, -1) for part in parts)
-            line += f"{nanoseconds(product, rows, given):>28,.0f} ns"
+            arranged = parts if rows else tuple(np.moveaxis(part, -3, -1) for part in parts)
+            line += f"{nanoseconds(product, rows, arranged):>28,.0f} ns"
         print(line, flush=True)
 
 
 def nanoseconds(product: Product, rows: int, parts: Any) -> float:
-    run = jax.jit(lambda *given: chain(product, rows, *given))
-    given = [jnp.asarray(part) for part in parts]
-    jax.block_until_ready(run(*given))
+    run = jax.jit(lambda *arrays: chain(product, rows, *arrays))
+    arrays = [jnp.asarray(part) for part in parts]
+    jax.block_until_ready(run(*arrays))
     seconds = []
     for _ in range(9):
         begin = time.perf_counter()
-        jax.block_until_ready(run(*given))
+        jax.block_until_ready(run(*arrays))
         seconds.append(time.perf_counter() - begin)
     return float(np.median(seconds)) / (STEPS * ROUNDS * 6) * 1e9
 

@@ -19,9 +19,12 @@ def comparisons(scale: Scale) -> Iterator[Comparison]:
         yield from _both(f"{5 * (1 + delay)} states", case, scale.trials, slow=delay > 0)
 
 
-def _both(size: str, case: Reaching, n_trials: int, slow: bool) -> Iterator[Comparison]:
-    """The value beside the straight way's, and beside its own gradient: the straight gradient
-    keeps every step of every trial, which large sizes have no room for."""
+def _both(size: str, case: Reaching, n_trials: int, *, slow: bool) -> Iterator[Comparison]:
+    """The value beside that of the direct implementation, and beside its own gradient.
+
+    The gradient of the direct implementation keeps every step of every trial, which does not fit
+    into memory at large sizes.
+    """
     repeats = 3 if slow else 15
     yield Comparison(
         f"log likelihood, {size}",

@@ -1,10 +1,10 @@
-"""The straight way: the paper's mathematics as a JAX user would write it down from the text.
+"""The direct implementation of the paper's equations, as a JAX user would write it.
 
-LAPACK calls in scans, trials by `vmap`, a while loop of sweeps for values, derivatives by
-unrolling a fixed number of them, and BOBYQA from one start after the other. The slips of the
-text are put right, so that the numbers are the library's and only the time differs. What is
-left out is what the benchmarks do not need: starts that are not known exactly, samples that are
-missing, channels recorded with noise.
+It uses LAPACK calls in scans, `vmap` over trials, a while loop of iterations for values,
+derivatives by unrolling a fixed number of them, and BOBYQA from one start after the other. Errors
+of the text are corrected, so that the numbers are those of the library and only the time differs.
+Starts that are not known exactly, missing samples and channels with recording noise are left out,
+since the benchmarks do not need them.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,22 +18,22 @@ from jax.scipy.linalg import solve_triangular
 
 import motorcost as mc
 
-# Enough for the gradient to settle at the reaching task's defaults.
-UNROLLED_SWEEPS = 20
+# Enough for the gradient to converge at the defaults of the reaching task.
+UNROLLED_ITERATIONS = 20
 
 
 class Solution(NamedTuple):
-    """Gains, what they are expected to cost, and whether they settled after so many sweeps."""
+    """Gains, their expected cost, the number of iterations, and whether these converged."""
 
     L: jax.Array
     K: jax.Array
     expected_cost: jax.Array
-    sweeps: jax.Array
+    iterations: jax.Array
     converged: jax.Array
 
 
 class Forward(NamedTuple):
-    """Filter gains and expected cost, and mean squares of each step for the stopping rule."""
+    """Filter gains, expected cost, and the mean squares that the stopping rule needs."""
 
     K: jax.Array
     cost: jax.Array
@@ -57,8 +57,8 @@ def backward(p: mc.Problem, K: jax.Array) -> jax.Array:
         return (Sx_next, Se_next), L
 
     end = (p.Q[-1], jnp.zeros_like(p.Q[-1]))
-    each_step = (p.A, p.B, p.C, p.H, p.D, p.Q[:-1], p.R, K)
-    return lax.scan(step, end, each_step, reverse=True)[1]
+    inputs = (p.A, p.B, p.C, p.H, p.D, p.Q[:-1], p.R, K)
+    return lax.scan(step, end, inputs, reverse=True)[1]
 
 
 def forward(p: mc.Problem, L: jax.Array) -> Forward:
@@ -87,54 +87,54 @@ def forward(p: mc.Problem, L: jax.Array) -> Forward:
         jnp.outer(m1, m1) + p.initial_belief_cov,
         jnp.zeros_like(p.initial_state_cov),
     )
-    each_step = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, p.Q[:-1], p.R, L)
-    (Se, Sh, She), (K, costs, *sizes) = lax.scan(step, start, each_step)
+    inputs = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, p.Q[:-1], p.R, L)
+    (Se, Sh, She), (K, costs, *sizes) = lax.scan(step, start, inputs)
     cost = costs.sum() + jnp.trace(p.Q[-1] @ (Se + Sh + She + She.T))
     return Forward(K, cost, *sizes)
 
 
 def solve(p: mc.Problem, tolerance: float = 1e-10, max_iterations: int = 500) -> Solution:
-    """Sweep until the gains stop changing, by the library's rule."""
+    """Iterate until the gains stop changing, by the rule of the library."""
 
-    def goes_on(carry: Any) -> jax.Array:
-        _, _, _, sweeps, change = carry
-        return (sweeps < max_iterations) & (change > tolerance)
+    def unfinished(carry: Any) -> jax.Array:
+        _, _, _, iterations, change = carry
+        return (iterations < max_iterations) & (change > tolerance)
 
-    def sweep(carry: Any) -> Any:
-        L_before, K_before, _, sweeps, _ = carry
+    def iteration(carry: Any) -> Any:
+        L_before, K_before, _, iterations, _ = carry
         L = backward(p, K_before)
         found = forward(p, L)
         change = _change(L - L_before, found.K - K_before, L, found)
-        return L, found.K, found.cost, sweeps + 1, change
+        return L, found.K, found.cost, iterations + 1, change
 
     L, K = _first_gains(p)
     infinite, none = jnp.array(jnp.inf), jnp.array(0)
     start = (L, K, infinite, none, infinite)
-    L, K, cost, sweeps, change = lax.while_loop(goes_on, sweep, start)
-    return Solution(L, K, cost, sweeps, (change <= tolerance) & jnp.isfinite(cost))
+    L, K, cost, iterations, change = lax.while_loop(unfinished, iteration, start)
+    return Solution(L, K, cost, iterations, (change <= tolerance) & jnp.isfinite(cost))
 
 
-def solve_unrolled(p: mc.Problem, sweeps: int = UNROLLED_SWEEPS) -> Solution:
-    """A fixed number of sweeps, which reverse mode can follow."""
+def solve_unrolled(p: mc.Problem, iterations: int = UNROLLED_ITERATIONS) -> Solution:
+    """A fixed number of iterations, which reverse mode can follow."""
 
-    def sweep(K: jax.Array, _: None) -> Any:
+    def iteration(K: jax.Array, _: None) -> Any:
         return forward(p, backward(p, K)).K, None
 
-    K, _ = lax.scan(sweep, _first_gains(p)[1], length=sweeps - 1)
+    K, _ = lax.scan(iteration, _first_gains(p)[1], length=iterations - 1)
     L = backward(p, K)
     found = forward(p, L)
-    return Solution(L, found.K, found.cost, jnp.array(sweeps), jnp.array(True))
+    return Solution(L, found.K, found.cost, jnp.array(iterations), jnp.array(True))
 
 
 def _first_gains(p: mc.Problem) -> tuple[jax.Array, jax.Array]:
-    """The plain regulator, and the filter that suits it."""
+    """The gains of the plain regulator, and the filter gains that are optimal for them."""
     quiet = p.with_believed(None).replace(C=[], D=[])
     L = backward(quiet, jnp.zeros_like(jnp.swapaxes(p.H, 1, 2)))
     return L, forward(p, L).K
 
 
 def _change(dL: jax.Array, dK: jax.Array, L: jax.Array, now: Forward) -> jax.Array:
-    """How much of controls and estimates a change of the gains makes, at most."""
+    """The largest relative change of controls and estimates by a change of the gains."""
 
     def mean_square(gains: jax.Array, of: jax.Array) -> jax.Array:
         return jnp.einsum("tij,tjk,tik->ti", gains, of, gains)
@@ -153,10 +153,11 @@ def log_likelihood(
     varying: tuple[int, ...],
     solver: Callable[[mc.Problem], Solution] = solve,
 ) -> jax.Array:
-    """Of trials (trial, time, state) of which every state was recorded without noise, from a
-    start that is known. `varying` are the states that vary given all before: the others follow
-    from them, and have no density. They must vary in every sample but the first; where the last
-    control is always zero, leave the last sample away.
+    """The log likelihood of fully observed trials (trial, time, state) from a known start.
+
+    `varying` are the states that vary given the past; the others follow from them, and have no
+    density. They must vary in every sample but the first. Where the last control is always zero,
+    the last sample must be left out.
     """
     found = solver(p)
     L, K = found.L, found.K
@@ -172,7 +173,7 @@ def log_likelihood(
     )
     CL = p.C @ L[:, None]
     KD = K[:, None] @ p.D
-    seen = np.array(varying)
+    rows = np.array(varying)
 
     def of_trial(trial: jax.Array) -> jax.Array:
         def step(carry: Any, at: Any) -> Any:
@@ -183,16 +184,16 @@ def log_likelihood(
             Sigma = F @ Sigma @ F.T + G @ G.T
             Sigma = Sigma.at[:n, :n].add(jnp.einsum("ijk,kl,iml->jm", CL, second[n:, n:], CL))
             Sigma = Sigma.at[n:, n:].add(jnp.einsum("ijk,kl,iml->jm", KD, second[:n, :n], KD))
-            root = jnp.linalg.cholesky(Sigma[np.ix_(seen, seen)])
-            surprise = solve_triangular(root, x[seen] - mu[seen], lower=True)
-            gain = solve_triangular(root, Sigma[seen], lower=True)
-            density = -0.5 * (surprise @ surprise + len(seen) * jnp.log(2 * jnp.pi))
+            root = jnp.linalg.cholesky(Sigma[np.ix_(rows, rows)])
+            innovation = solve_triangular(root, x[rows] - mu[rows], lower=True)
+            gain = solve_triangular(root, Sigma[rows], lower=True)
+            density = -0.5 * (innovation @ innovation + len(rows) * jnp.log(2 * jnp.pi))
             density = density - jnp.log(jnp.diagonal(root)).sum()
-            return (mu + gain.T @ surprise, Sigma - gain.T @ gain), density
+            return (mu + gain.T @ innovation, Sigma - gain.T @ gain), density
 
         start = (jnp.concatenate([trial[0], trial[0]]), jnp.zeros((2 * n, 2 * n)))
-        each_step = [matrices[: len(trial) - 1] for matrices in (F, G, CL, KD)]
-        return lax.scan(step, start, (*each_step, trial[1:]))[1].sum()
+        inputs = [matrices[: len(trial) - 1] for matrices in (F, G, CL, KD)]
+        return lax.scan(step, start, (*inputs, trial[1:]))[1].sum()
 
     return jnp.where(found.converged, jax.vmap(of_trial)(samples).sum(), -jnp.inf)
 
@@ -220,16 +221,16 @@ def simulate(p: mc.Problem, L: jax.Array, K: jax.Array, n_trials: int, key: Any)
             return (x_next, xh_next), (x_next, xh_next, u, y)
 
         keys = jax.random.split(key, p.steps - 1)
-        each_step = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, L, K, keys)
+        inputs = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, L, K, keys)
         m1 = p.initial_belief
-        _, (x, xh, u, y) = lax.scan(step, (m1, m1), each_step)
+        _, (x, xh, u, y) = lax.scan(step, (m1, m1), inputs)
         return jnp.concatenate([m1[None], x]), jnp.concatenate([m1[None], xh]), u, y
 
     return jax.vmap(trial)(jax.random.split(key, n_trials))
 
 
 class Fitted(NamedTuple):
-    """The best of all starts: a point on the logarithmic line, and how many values it took."""
+    """The best of all starts: a point on the log scale, and the number of evaluations."""
 
     point: np.ndarray
     log_likelihood: float
@@ -243,7 +244,7 @@ def fit(
     max_evaluations: int = 800,
     seed: int = 0,
 ) -> Fitted:
-    """The maximum of `value`, a compiled function of a point, by BOBYQA from drawn starts."""
+    """Maximise `value`, a compiled function of a point, by BOBYQA from random starts."""
     import pybobyqa
 
     low, high = np.array(bounds).T

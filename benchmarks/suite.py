@@ -28,16 +28,16 @@ import plain_lqg
 import processes
 import sizes
 from cases import FULL, QUICK
-from timing import HEADER, Row, SkippedError, compare, line, machine
+from timing import HEADER, Row, SkippedError, compare, machine, table_row
 
 RESULTS = Path(__file__).parent / "results" / "suite.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Time motorcost beside other ways.")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, one turn each")
-    parser.add_argument("--only", default="", help="rows whose name has this in it")
-    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, a single turn")
+    parser.add_argument("--only", default="", help="only rows whose name contains this")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="the JSON to write")
     args = parser.parse_args(arguments)
     scale = QUICK if args.quick else FULL
     jax.config.update("jax_enable_x64", True)
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         compile_little()
     facts = machine() | {"quick": args.quick}
     print(
-        f"reaching task, T = {scale.steps}, {scale.trials} trials, all states seen, unless a row "
+        f"reaching task, T = {scale.steps}, {scale.trials} trials, fully observed, unless a row "
         f"says otherwise; {facts['cpu']}, {facts['cores']} cores, "
         f"jax {facts['versions']['jax']}, motorcost {facts['versions']['motorcost']}"
     )
@@ -62,14 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"*** SKIPPED *** {comparison.name}: {reason}", flush=True)
             skipped.append({"row": comparison.name, "why": str(reason)})
             continue
-        print(line(row), flush=True)
+        print(table_row(row), flush=True)
         rows.append(row)
     write(args.output, facts, rows, skipped)
 
 
 def compile_little() -> None:
-    """Compiling is almost all that a quick run does: spend little on it, and nothing twice, not
-    even in the processes that this one starts."""
+    """Compile with few optimisations, and share compiled programs with child processes: a quick run
+    is almost only compilation."""
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

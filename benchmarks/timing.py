@@ -1,4 +1,4 @@
-"""Compare two things in one run: they take turns, and the ratio of each turn is what counts."""
+"""Compare the times of two computations, which take turns in one run."""
 
 import os
 import platform
@@ -63,13 +63,13 @@ class Row:
 
 
 def compare(comparison: Comparison, repeats: int | None = None) -> Row:
-    """The ratio says how many of `what` fit into one `against`: above 1, `what` is faster."""
+    """Time both in turn. The ratio is the time of `against` over that of `what`."""
     repeats = comparison.repeats if repeats is None else repeats
     runs = comparison.prepare()
     if not comparison.cold:
         results = [jax.block_until_ready(run()) for run in runs]
         if comparison.agree is not None:
-            # Leaf by leaf, each beside its own largest number.
+            # Leaf by leaf, relative to the largest number of the leaf.
             jax.tree.map(lambda a, b: _require_same(comparison, a, b), *results)
     turns = np.array([[_seconds(run) for run in runs] for _ in range(repeats)])
     low, ratio, high = np.quantile(turns[:, 1] / turns[:, 0], [0.25, 0.5, 0.75])
@@ -92,17 +92,19 @@ def _seconds(run: Run) -> float:
     return float(result) if isinstance(result, Seconds) else time.perf_counter() - begin
 
 
-def _require_same(comparison: Comparison, one: Any, other: Any) -> None:
-    one, other = np.asarray(one), np.asarray(other)
-    apart = np.abs(one - other).max() / np.abs(other).max()
-    if not apart <= comparison.agree:
-        raise AssertionError(f"{comparison.name}: results differ by {apart:.1e}, {one} and {other}")
+def _require_same(comparison: Comparison, ours: Any, theirs: Any) -> None:
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    difference = np.abs(ours - theirs).max() / np.abs(theirs).max()
+    if not difference <= comparison.agree:
+        raise AssertionError(
+            f"{comparison.name}: results differ by {difference:.1e}, {ours} and {theirs}"
+        )
 
 
 HEADER = f"{'':<50}{'median':>11}   {'against':<34}{'median':>11}{'ratio':>8}  {'quartiles':<16}"
 
 
-def line(row: Row) -> str:
+def table_row(row: Row) -> str:
     """A row of the table."""
     quartiles = f"{_short(row.low)} to {_short(row.high)}"
     return (
@@ -120,7 +122,7 @@ def _short(ratio: float) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers depend on besides the code."""
+    """Facts about the machine on which the times depend."""
     return {
         "cpu": _cpu_model(),
         "cores": _cores(),

@@ -29,7 +29,7 @@ def main() -> None:
         save(plot_trials(trials, single_trials=15), f"{name}.png")
     policy = mc.solve(problems["reaching"])
     save(plot_gains(policy), "gains.png")
-    save(plot_costs(policy), "sweeps.png")
+    save(plot_costs(policy), "iterations.png")
     save(efforts_figure(), "efforts.png")
     save(beliefs_figure(), "beliefs.png")
     save(tracking_figure(), "tracked.png")

@@ -1,4 +1,5 @@
-"""The recursions again, as plain NumPy loops straight from the texts: slow, and easy to check."""
+"""The recursions once more, as plain NumPy loops in the notation of the texts: slow, and easy to
+check against them."""
 
 import numpy as np
 
@@ -74,11 +75,11 @@ def forward(problem, L):
     return np.array(K)
 
 
-def alternate(problem, sweeps=300):
+def alternate(problem, iterations=300):
     """Both passes in turn, from filter gains of zero."""
     H = np.asarray(problem.H)
     K = np.zeros((len(H), H.shape[2], H.shape[1]))
-    for _ in range(sweeps):
+    for _ in range(iterations):
         L, *_ = backward(problem, K)
         K = forward(problem, L)
     return L, K
@@ -118,7 +119,10 @@ def start(problem):
 
 
 def log_likelihood(problem, policy, observer, samples):
-    """One trial, by the textbook's update with an inverse; needs noise in every channel."""
+    """The log likelihood of one trial, by the textbook's update with an inverse.
+
+    Every channel needs noise.
+    """
     S, U = np.asarray(observer.S), np.asarray(observer.U)
     steps = list(joint(problem, policy))
     mu, Sg = start(problem)
@@ -131,21 +135,21 @@ def log_likelihood(problem, policy, observer, samples):
             Sg = F @ Sg @ F.T + G @ G.T
             Sg = Sg + sum(g @ hh @ g.T for g in Gi) + sum(d @ xx @ d.T for d in Dj)
             mu = F @ mu
-        there = ~np.isnan(sample)
-        if not there.any():
+        present = ~np.isnan(sample)
+        if not present.any():
             continue
-        sees = np.hstack([S[t], np.zeros_like(S[t])])[there]
-        M = sees @ Sg @ sees.T + (U[t] @ U[t].T)[np.ix_(there, there)]
-        r = sample[there] - sees @ mu
-        gain = Sg @ sees.T @ np.linalg.inv(M)
+        selection = np.hstack([S[t], np.zeros_like(S[t])])[present]
+        M = selection @ Sg @ selection.T + (U[t] @ U[t].T)[np.ix_(present, present)]
+        r = sample[present] - selection @ mu
+        gain = Sg @ selection.T @ np.linalg.inv(M)
         total -= 0.5 * (r @ np.linalg.solve(M, r) + np.linalg.slogdet(2 * np.pi * M)[1])
         mu, Sg = mu + gain @ r, Sg - gain @ M @ gain.T
     return total
 
 
 def dense(problem, policy, observer):
-    """Mean and covariance of the whole trajectory (z_1 .. z_T, o_1 .. o_T) when no noise depends
-    on signals: everything is linear, so it is one big Gaussian."""
+    """Mean and covariance of the whole trajectory (z_1 .. z_T, o_1 .. o_T) without signal-dependent
+    noise: everything is linear, so the trajectory is one Gaussian."""
     S, U = np.asarray(observer.S), np.asarray(observer.U)
     T, o, n = S.shape
     mean_1, cov_1 = start(problem)
@@ -158,10 +162,10 @@ def dense(problem, policy, observer):
         cov[now, past] = F @ cov[before, past]
         cov[past, now] = cov[now, past].T
         cov[now, now] = F @ cov[before, before] @ F.T + G @ G.T
-    see = np.zeros((T * o, T * z))
+    select = np.zeros((T * o, T * z))
     noise = np.zeros((T * o, T * o))
     for t in range(T):
-        see[t * o : (t + 1) * o, t * z : t * z + n] = S[t]
+        select[t * o : (t + 1) * o, t * z : t * z + n] = S[t]
         noise[t * o : (t + 1) * o, t * o : (t + 1) * o] = U[t] @ U[t].T
     mean = np.concatenate(means)
-    return mean, cov, see @ mean, see @ cov @ see.T + noise, cov @ see.T
+    return mean, cov, select @ mean, select @ cov @ select.T + noise, cov @ select.T

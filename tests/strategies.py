@@ -1,4 +1,4 @@
-"""Hypothesis-made problems."""
+"""Problems that Hypothesis draws."""
 
 import jax
 import numpy as np
@@ -8,36 +8,36 @@ from hypothesis import strategies as st
 
 import motorcost as mc
 
-# States, controls, senses, control-dependent and state-dependent noise terms. Few, because every
-# new shape compiles anew.
+# Numbers of states, controls, senses, control-dependent and state-dependent noise terms. There are
+# few shapes, because each is compiled separately.
 SHAPES = [(1, 1, 1, 1, 1), (3, 2, 2, 2, 1), (4, 1, 3, 1, 2)]
 
 
 def make_problem(shape, seed, *, steps=8, plain=False, internal=True, scale=0.3):
-    """A problem with every matrix time-varying and every kind of noise, or (plain) with none
+    """A problem with time-varying matrices and every kind of noise or, with `plain`, without noise
     that depends on signals."""
     n, m, k, c, d = shape
     rng = np.random.default_rng(seed)
 
-    def each(count, *size):
+    def normal(count, *size):
         return rng.normal(size=(count, *size))
 
     def spread(count, size):
-        factor = each(count, size, size)
+        factor = normal(count, size, size)
         return factor @ factor.swapaxes(-1, -2)
 
     T = steps
-    A = 0.9 * each(T - 1, n, n) / np.sqrt(n)
+    A = 0.9 * normal(T - 1, n, n) / np.sqrt(n)
     return mc.Problem(
         steps=T,
         A=A,
-        B=each(T - 1, n, m),
-        C=[] if plain else [scale * each(T - 1, n, m) for _ in range(c)],
-        V=scale * each(T - 1, n, n),
-        H=each(T - 1, k, n),
-        W=scale * each(T - 1, k, k) + np.eye(k),
-        D=[] if plain else [scale * each(T - 1, k, n) for _ in range(d)],
-        E=scale * each(T - 1, n, n) if internal and not plain else None,
+        B=normal(T - 1, n, m),
+        C=[] if plain else [scale * normal(T - 1, n, m) for _ in range(c)],
+        V=scale * normal(T - 1, n, n),
+        H=normal(T - 1, k, n),
+        W=scale * normal(T - 1, k, k) + np.eye(k),
+        D=[] if plain else [scale * normal(T - 1, k, n) for _ in range(d)],
+        E=scale * normal(T - 1, n, n) if internal and not plain else None,
         Q=spread(T, n),
         R=spread(T - 1, m) + 0.1 * np.eye(m),
         initial_belief=rng.normal(size=n),
@@ -47,7 +47,7 @@ def make_problem(shape, seed, *, steps=8, plain=False, internal=True, scale=0.3)
 
 
 def for_problems(max_examples=20, **options):
-    """Run a test, which takes a problem and a random generator, on many problems."""
+    """Decorate a test of a problem and a random generator, to run it on many problems."""
 
     def decorate(test):
         # The problem is made inside the test: JAX uses Python's random module on its way,
@@ -64,7 +64,8 @@ def for_problems(max_examples=20, **options):
 
 
 def in_time(names, *slow):
-    """Cases of a test, of which some that compile long are left to `make test-slow`."""
+    """Parametrise a test by `names`, of which those in `slow`, which take long to compile, run with
+    `make test-slow` only."""
     marked = [pytest.param(name, marks=pytest.mark.slow) for name in slow]
     return [name for name in names if name not in slow] + marked
 

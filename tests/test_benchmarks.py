@@ -44,7 +44,7 @@ def close(one, other, within=1e-9):
 
 
 def test_straight_solution_is_ours(straight, cases):
-    problem = cases.Reaching().problem(cases.LINE)
+    problem = cases.Reaching().problem(cases.LOG_DEFAULTS)
     ours, theirs = mc.solve(problem), jax.jit(straight.solve)(problem)
     assert bool(theirs.converged)
     for name in ("L", "K", "expected_cost"):
@@ -64,7 +64,7 @@ def test_straight_solution_is_ours_with_every_noise(straight):
 
 
 def test_unrolled_solution_is_the_settled_one(straight, cases):
-    problem = cases.Reaching().problem(cases.LINE)
+    problem = cases.Reaching().problem(cases.LOG_DEFAULTS)
     unrolled = jax.jit(straight.solve_unrolled)(problem)
     close(unrolled.L, jax.jit(straight.solve)(problem).L)
 
@@ -85,7 +85,7 @@ def test_straight_gradient_is_ours(cases):
 
 
 def test_straight_simulation_moves_as_ours(straight, cases):
-    problem = cases.Reaching().problem(cases.LINE)
+    problem = cases.Reaching().problem(cases.LOG_DEFAULTS)
     policy = mc.solve(problem)
     states, *_ = jax.jit(straight.simulate, static_argnums=3)(
         problem, policy.L, policy.K, 2_000, jax.random.key(0)

@@ -22,12 +22,14 @@ from motorcost.fitting.recovery import Recovery
 from motorcost.inference.beliefs import Beliefs, track_beliefs
 from motorcost.inference.likelihood import log_likelihood
 from motorcost.model.delay import delay
+from motorcost.model.joining import concatenate
 from motorcost.model.moments import Moments, expected_cost, moments
 from motorcost.model.observer import Observer, ObserverSpec, observe
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
-from motorcost.model.solver import Policy, solve
-from motorcost.model.trials import Trials, concatenate
+from motorcost.model.solver import solve
+from motorcost.model.trials import Trials
 from motorcost.sweeps import sweep
 from motorcost.tasks.supports import LogNormal, LogUniform, Normal, Uniform
 

@@ -1,7 +1,10 @@
-"""Checks of what users hand in.
+"""Checks of the arguments that users pass.
 
-Shapes are checked always. Values (finite, positive definite, not negative) are checked when
-they are known, which they are not while JAX traces.
+Shapes are always checked. Values (finite, positive definite, not negative) are checked if they are
+concrete, which they are not while JAX traces.
+
+Every function raises an `InputError` of one line that names the argument, what it needs and what
+it got.
 """
 
 import inspect
@@ -16,27 +19,32 @@ from jaxtyping import Array, Float
 
 from motorcost.errors import InputError, PrecisionError
 
-# Eigenvalues of a semidefinite matrix come out this far below zero by rounding alone.
+# The lowest eigenvalue of a semidefinite matrix with a unit diagonal may be this far below zero by
+# rounding alone.
 EIGENVALUE_ROUNDING = 1e-10
+
+# A matrix is symmetric if it differs from its transpose by at most this fraction of its largest
+# entry.
+_ASYMMETRY = 1e-8
 
 
 def require_float64() -> None:
-    """Raise unless JAX computes in double precision."""
+    """Raise a `PrecisionError` unless JAX computes in double precision."""
     if not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
         raise PrecisionError(
-            "motorcost needs double precision, and JAX is set to single: put "
-            "jax.config.update('jax_enable_x64', True) before your first computation, "
+            "motorcost needs double precision, but JAX is set to single precision: call "
+            "jax.config.update('jax_enable_x64', True) before the first computation, "
             "or set JAX_ENABLE_X64=1"
         )
 
 
 def is_concrete(value: Any) -> bool:
-    """Whether a value has numbers in it now, rather than standing for numbers to come."""
+    """Whether a value is concrete, not a JAX tracer."""
     return not isinstance(value, jax.core.Tracer)
 
 
 def numbers(name: str, value: Any) -> Any:
-    """`value` as a float64 array (NumPy's where it is known), finite throughout."""
+    """Return `value` as a float64 array of finite numbers, a NumPy array if it is concrete."""
     if not is_concrete(value):
         return jnp.asarray(value, dtype=float)
     try:
@@ -58,10 +66,10 @@ def numbers(name: str, value: Any) -> Any:
 def matrix(
     name: str, value: Any, shape: tuple[int | None, int | None], words: str, steps: int, span: str
 ) -> Float[Array, "steps rows cols"]:
-    """A matrix for each of `steps` time steps, from one matrix or one a step.
+    """Return one matrix per time step, from a single matrix or one per step.
 
-    `shape` is (rows, columns), None where any number will do; `words` names the two, and
-    `span` names the number of steps, as in "T-1".
+    `shape` is (rows, columns), None where any number is allowed. `words` names both for the error
+    message, and `span` names the number of steps, as in "T-1".
     """
     array = numbers(name, value)
     rows, cols = shape
@@ -84,18 +92,20 @@ def matrix(
 def terms(
     name: str, value: Any, shape: tuple[int, int], words: str, steps: int, span: str
 ) -> Float[Array, "steps terms rows cols"]:
-    """The matrices of several noise terms, stacked: axes (time, term, row, column)."""
+    """Return the matrices of all noise terms as one array with axes (time, term, row, column)."""
     if not isinstance(value, (list, tuple)):
         raise InputError(
-            f"{name} must be a list of matrices, one a noise term ([] for none), got "
+            f"{name} must be a list of matrices, one per noise term ([] for none), got "
             f"{_brief(value)}. For a single term write {name}=[...]"
         )
-    each = [matrix(f"{name}[{i}]", term, shape, words, steps, span) for i, term in enumerate(value)]
-    return jnp.stack(each, axis=1) if each else jnp.zeros((steps, 0, *shape))
+    matrices = [
+        matrix(f"{name}[{i}]", term, shape, words, steps, span) for i, term in enumerate(value)
+    ]
+    return jnp.stack(matrices, axis=1) if matrices else jnp.zeros((steps, 0, *shape))
 
 
 def vector(name: str, value: Any, size: int, words: str) -> Float[Array, " size"]:
-    """One number for each of `size` things, which `words` names."""
+    """Return `value` as a vector of length `size`, which `words` names in the error message."""
     array = numbers(name, value)
     if array.shape != (size,):
         raise InputError(f"{name} must have shape ({words},) = ({size},), got {array.shape}")
@@ -103,21 +113,22 @@ def vector(name: str, value: Any, size: int, words: str) -> Float[Array, " size"
 
 
 def symmetric(
-    name: str, value: Float[Array, "*time n n"], definite: bool = False
+    name: str, value: Float[Array, "*time n n"], *, definite: bool = False
 ) -> Float[Array, "*time n n"]:
-    """`value` made exactly symmetric; raises unless it is positive (semi)definite."""
+    """Return `value`, made exactly symmetric, if it is positive semidefinite or `definite`."""
     if is_concrete(value):
-        each = np.asarray(value).reshape(-1, *value.shape[-2:])
-        scale = np.abs(each).max(axis=(1, 2), initial=0.0)
-        if (np.abs(each - each.swapaxes(1, 2)).max(axis=(1, 2)) > 1e-8 * scale).any():
+        matrices = np.asarray(value).reshape(-1, *value.shape[-2:])
+        scale = np.abs(matrices).max(axis=(1, 2), initial=0.0)
+        asymmetry = np.abs(matrices - matrices.swapaxes(1, 2)).max(axis=(1, 2))
+        if (asymmetry > _ASYMMETRY * scale).any():
             raise InputError(f"{name} must be symmetric")
-        lowest = definiteness(each)
+        lowest = definiteness(matrices)
         bad = lowest <= 0 if definite else lowest < -EIGENVALUE_ROUNDING
         if bad.any():
             first = int(np.argmax(bad))
             kind = "definite" if definite else "semidefinite"
-            at = f" at {name}[{first}]" if (each != each[0]).any() else ""
-            eigenvalue = np.linalg.eigvalsh(each[first])[0]
+            at = f" at {name}[{first}]" if (matrices != matrices[0]).any() else ""
+            eigenvalue = np.linalg.eigvalsh(matrices[first])[0]
             raise InputError(
                 f"{name} must be positive {kind}, got lowest eigenvalue {eigenvalue:.3g}{at}"
             )
@@ -125,11 +136,10 @@ def symmetric(
 
 
 def definiteness(M: np.ndarray) -> np.ndarray:
-    """The lowest eigenvalue of each symmetric matrix (their last two axes) after scaling its
-    diagonal to one.
+    """The lowest eigenvalue of symmetric matrices (the last two axes), scaled to unit diagonal.
 
-    Positive for a definite matrix, not below -EIGENVALUE_ROUNDING for a semidefinite one. The
-    scaling keeps a large entry from hiding a wrong sign beside it.
+    It is positive for a definite matrix, and at least -EIGENVALUE_ROUNDING for a semidefinite one.
+    Without the scaling, rounding of a large entry would hide a small negative eigenvalue.
     """
     diagonal = np.diagonal(M, axis1=-2, axis2=-1)
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -137,7 +147,7 @@ def definiteness(M: np.ndarray) -> np.ndarray:
 
 
 def nonnegative(**values: Any) -> None:
-    """Raise if any of the named values (noise SDs, weights) is negative or not finite."""
+    """Raise if any of the named values (SDs of noise, weights) is negative or not finite."""
     for name, value in values.items():
         array = numbers(name, value)
         if is_concrete(array) and (array < 0).any():
@@ -145,7 +155,7 @@ def nonnegative(**values: Any) -> None:
 
 
 def positive(**values: Any) -> None:
-    """Raise if any of the named values (durations, masses, efforts) is not one above zero."""
+    """Raise unless each of the named values (durations, masses) is a single positive number."""
     for name, value in values.items():
         array = numbers(name, value)
         if array.ndim:
@@ -155,7 +165,7 @@ def positive(**values: Any) -> None:
 
 
 def random_key(key: Any) -> None:
-    """Raise unless `key` is what JAX draws random numbers from."""
+    """Raise unless `key` is a random key of JAX."""
     if not hasattr(key, "dtype") or not (
         jnp.issubdtype(key.dtype, jax.dtypes.prng_key) or key.dtype == np.uint32
     ):
@@ -163,7 +173,7 @@ def random_key(key: Any) -> None:
 
 
 def whole(name: str, value: Any, least: int, meaning: str) -> int:
-    """`value` as an int, at least `least`."""
+    """Return `value` as an int, if it is a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise InputError(f"{name} ({meaning}) must be a whole number, got {_brief(value)}")
     if value < least:
@@ -172,58 +182,73 @@ def whole(name: str, value: Any, least: int, meaning: str) -> int:
 
 
 def labels(
-    what: str, given: Sequence[str] | Mapping[str, str] | None, size: int, default: str
+    what: str, value: Sequence[str] | Mapping[str, str] | None, size: int, default: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names and units of states, controls or senses, from names or a mapping name -> unit."""
-    if given is None:
-        given = [f"{default}_{i + 1}" for i in range(size)]
-    ordered = isinstance(given, (Sequence, Mapping)) and not isinstance(given, str)
-    if not ordered or not all(isinstance(name, str) for name in given):
-        raise InputError(f"{what} must be a list of names, got {_brief(given)}")
-    names = tuple(given)
-    units = tuple(given.values()) if isinstance(given, Mapping) else ("",) * len(names)
+    """Return the names and units of `size` states, controls, senses or channels.
+
+    `value` is a list of names, or a mapping from name to unit; the unit is "" where it is not
+    known. Without a value the names are `default_1`, `default_2`, and so on.
+    """
+    if value is None:
+        value = [f"{default}_{i + 1}" for i in range(size)]
+    ordered = isinstance(value, (Sequence, Mapping)) and not isinstance(value, str)
+    if not ordered or not all(isinstance(name, str) for name in value):
+        raise InputError(f"{what} must be a list of names, got {_brief(value)}")
+    names = tuple(value)
+    units = tuple(value.values()) if isinstance(value, Mapping) else ("",) * len(names)
+    if not all(isinstance(unit, str) for unit in units):
+        raise InputError(f"the units of {what} must be strings, got {_brief(list(units))}")
     if len(names) != size:
-        raise InputError(f"{what} must name {size}, got {len(names)}: {', '.join(map(str, names))}")
+        listed = _brief_list(names)
+        raise InputError(f"{what} must have {size} names, got {len(names)}: {listed}")
     distinct(what, names)
     return names, units
 
 
 def distinct(what: str, names: Sequence[str]) -> None:
-    """Raise if a name comes twice."""
+    """Raise if a name occurs twice."""
     for i, name in enumerate(names):
         if name in names[:i]:
             raise InputError(f"{what} must differ from each other, got {name!r} twice")
 
 
 def takes(what: str, function: Any, /, *positional: str, **by_name: Any) -> None:
-    """Raise unless `function` can be called with these arguments, as far as it tells."""
+    """Raise unless `function` can be called with these arguments, as far as its signature shows.
+
+    `positional` are the names of the positional arguments, for the error message.
+    """
     if not callable(function):
         raise InputError(f"{what} must be a function, got {_brief(function)}")
     refusals = []
-    # A decorator may take other arguments than what it decorates: either will do.
+    # A decorator may change the arguments: either signature may be the one that applies.
     for follow_wrapped in (True, False):
         try:
             signature = inspect.signature(function, follow_wrapped=follow_wrapped)
-        except (TypeError, ValueError):  # not every function of C has one
+        except (TypeError, ValueError):  # some functions written in C have no signature
             return
         try:
             signature.bind(*positional, **by_name)
             return
         except TypeError as error:
             refusals.append(f"but takes {signature}: {error}")
-    given = ", ".join([*positional, *(f"{name}=..." for name in by_name)])
-    raise InputError(f"{what} is called with ({given}), {refusals[0]}")
+    arguments = ", ".join([*positional, *(f"{name}=..." for name in by_name)])
+    raise InputError(f"{what} is called with ({arguments}), {refusals[0]}")
 
 
 def one_of(what: str, name: str, known_names: Sequence[str]) -> str:
-    """`name` itself if it is known; otherwise raise, with the nearest known names."""
+    """Return `name` if it is among `known_names`; otherwise raise, with the most similar ones."""
     if name in known_names:
         return name
     if not isinstance(name, str):
-        raise InputError(f"a {what} is given by its name, got {name!r}")
+        raise InputError(f"the name of a {what} must be a string, got {_brief(name)}")
     near = get_close_matches(name, known_names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known_names)}"
     raise InputError(f"unknown {what} {name!r}: {hint}")
+
+
+def _brief_list(names: Sequence[str]) -> str:
+    text = ", ".join(names)
+    return text if len(text) <= 200 else text[:197] + "..."
 
 
 def _brief(value: Any) -> str:

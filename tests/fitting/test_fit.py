@@ -363,7 +363,7 @@ def test_several_lengths_conditions_and_subjects_in_one():
         part = mc.simulate(problem, mc.solve(problem), n_trials=6, key=key, observer=seen)
         parts.append(part.with_conditions(subject=subject, target=target))
     trials = mc.concatenate(parts)
-    free = {"velocity": FREE["velocity"].each("subject")}
+    free = {"velocity": FREE["velocity"].grouped_by("subject")}
     found = mc.fit(mc.tasks.reaching, trials, free, observer=SEEN, n_starts=2, key=KEY)
     assert found.names == ("velocity[anna]", "velocity[ben]")
     assert_allclose(found.correlation, np.eye(2), atol=1e-6)

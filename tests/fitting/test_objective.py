@@ -134,7 +134,7 @@ def test_values_of_each_subject_and_conditions_reach_their_trials():
     ]
     order = np.random.default_rng(0).permutation(18)
     mixed = mc.concatenate(parts)[order]
-    free = {"effort": EFFORT.each("subject"), "gain": GAIN}
+    free = {"effort": EFFORT.grouped_by("subject"), "gain": GAIN}
     model = make_objective(walk, mixed, free, observer=SEEN)
     assert model.names == ("effort[anna]", "effort[ben]", "effort[cleo]", "gain")
     values = {f"effort[{label}]": effort for label, effort in zip(labels, efforts, strict=True)}
@@ -157,7 +157,7 @@ def test_values_of_each_subject_and_conditions_reach_their_trials():
 @pytest.mark.parametrize("labels", [[7, 2, 30], [0.5, 0.25, 4.0], [True, False, True]])
 def test_groups_may_be_told_by_any_kind_of_label(trials, labels):
     mixed = trials.with_conditions(subject=np.repeat(labels, 2))
-    model = make_objective(walk, mixed, {"effort": EFFORT.each("subject")}, observer=SEEN)
+    model = make_objective(walk, mixed, {"effort": EFFORT.grouped_by("subject")}, observer=SEEN)
     order = sorted(set(labels))
     assert model.names == tuple(f"effort[{label}]" for label in order)
     (codes,) = model.trials.conditions.values()

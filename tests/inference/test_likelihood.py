@@ -10,7 +10,7 @@ from scipy.stats import multivariate_normal
 
 import motorcost as mc
 import naive
-from motorcost.model.solver import backward_pass, forward_pass
+from motorcost.model.passes import backward_pass, forward_pass
 from strategies import SHAPES, all_tasks, for_problems, in_time, make_problem
 
 KEY = jax.random.key(0)

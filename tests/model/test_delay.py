@@ -15,7 +15,7 @@ def test_no_delay_changes_nothing():
     assert mc.delay(problem, 0) is problem
 
 
-def test_names_tell_the_age():
+def test_past_states_are_named_by_their_age():
     problem = mc.delay(mc.tasks.tracking(), 2)
     assert problem.state_names[:3] == ("position", "velocity", "target")
     assert problem.state_names[-1] == "target(t-2)"
@@ -23,7 +23,7 @@ def test_names_tell_the_age():
 
 
 @pytest.mark.parametrize("late", [1, 3])
-def test_the_past_is_the_present_of_then(late):
+def test_past_states_are_the_states_of_earlier_steps(late):
     problem = mc.delay(make_problem((3, 2, 2, 2, 1), seed=0), late)
     trials = mc.simulate(problem, mc.solve(problem), n_trials=4, key=KEY)
     now = trials.states[:, :, :3]
@@ -35,8 +35,8 @@ def test_the_past_is_the_present_of_then(late):
 
 @pytest.mark.parametrize("late", [1, 3])
 def test_delayed_senses_are_the_senses_shifted(late):
-    """Played with the same gains, the delayed world's senses are the senses of `late` steps
-    before, with the noise of then: their mean and covariance given the past say so."""
+    """Given the states, the senses have the mean and covariance of the original problem's senses
+    `late` steps before."""
     problem = make_problem((3, 1, 2, 1, 2), seed=2)
     delayed = mc.delay(problem, late)
     t = mc.simulate(delayed, mc.solve(delayed), n_trials=40_000, key=KEY)
@@ -54,7 +54,7 @@ def test_delayed_senses_are_the_senses_shifted(late):
     assert np.abs(second - jnp.eye(2)).max() < 5 * np.sqrt(2 / N)
 
 
-def test_world_without_feedback_does_not_notice():
+def test_a_delay_has_no_effect_on_an_agent_without_feedback():
     """With senses too noisy to use, a delay of them changes neither policy nor cost."""
     problem = mc.tasks.reaching().replace(W=1e6 * np.eye(3))
     policy, late = mc.solve(problem), mc.solve(mc.delay(problem, 3))
@@ -62,7 +62,7 @@ def test_world_without_feedback_does_not_notice():
     assert_allclose(late.L[:, :, :5], policy.L, rtol=1e-4, atol=1e-6 * np.abs(policy.L).max())
 
 
-def test_lateness_costs():
+def test_a_longer_delay_costs_more():
     costs = [mc.solve(mc.delay(mc.tasks.reaching(), d)).expected_cost for d in (0, 2, 6)]
     assert costs[0] < costs[1] < costs[2]
 
@@ -77,8 +77,10 @@ def test_beliefs_are_delayed_with_the_world():
     assert abs(costs.mean() - mc.expected_cost(problem, policy)) < 4 * error
 
 
-def test_delays_that_make_no_sense():
-    with pytest.raises(mc.InputError, match="a delay of 30 steps outlasts the trial"):
+def test_impossible_delays_are_refused():
+    with pytest.raises(
+        mc.InputError, match="the delay must be shorter than the trial of 30 steps, got 30"
+    ):
         mc.delay(mc.tasks.reaching(), 30)
     with pytest.raises(mc.InputError, match="delayed already"):
         mc.delay(mc.delay(mc.tasks.reaching(), 1), 1)

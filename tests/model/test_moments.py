@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 import motorcost as mc
 from strategies import SHAPES, all_tasks, for_problems, in_time, make_problem
 
-# A false belief about each part of the model that an agent can be wrong about.
+# Wrong beliefs about every part of the model.
 FALSE_BELIEFS = {
     "no motor noise": lambda p: p.believing(C=[]),
     "no sensory Weber noise": lambda p: p.believing(D=[]),
@@ -52,8 +52,8 @@ def test_simulated_moments_are_the_propagated_ones(shape):
     n_trials = 100_000
     trials = mc.simulate(problem, policy, n_trials=n_trials, key=jax.random.key(1))
     z = np.concatenate([trials.states, trials.beliefs], axis=-1)
-    apart = z - np.asarray(exact.mean)
-    products = np.einsum("bti,btj->btij", apart, apart)
+    deviations = z - np.asarray(exact.mean)
+    products = np.einsum("bti,btj->btij", deviations, deviations)
     for samples, truth in ((z, exact.mean), (products, exact.cov)):
         error = samples.std(axis=0) / np.sqrt(n_trials)
         score = (samples.mean(axis=0) - truth) / error
@@ -62,7 +62,7 @@ def test_simulated_moments_are_the_propagated_ones(shape):
 
 
 @pytest.mark.parametrize("belief", FALSE_BELIEFS)
-def test_believing_wrongly_costs_more_and_exactly_this_much(belief):
+def test_wrong_beliefs_cost_more_and_the_cost_is_exact(belief):
     problem = make_problem(SHAPES[2], seed=4, internal=False)
     wrong = FALSE_BELIEFS[belief](problem)
     policy = mc.solve(wrong)
@@ -73,7 +73,7 @@ def test_believing_wrongly_costs_more_and_exactly_this_much(belief):
     assert cost == mc.expected_cost(problem, policy)  # beliefs are the policy's, not the world's
 
 
-def test_what_the_agent_expects_is_for_the_world_it_believes_in():
+def test_the_agent_expects_the_cost_of_the_world_it_believes_in():
     unaware = mc.solve(mc.tasks.reaching().believing(C=[]))
     quiet = mc.tasks.reaching(motor_noise=0.0)
     assert_allclose(unaware.expected_cost, mc.solve(quiet).expected_cost, rtol=1e-12)

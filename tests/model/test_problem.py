@@ -23,7 +23,7 @@ def parts(**changes):
     return plain | changes
 
 
-def test_constant_and_time_varying_are_the_same_thing():
+def test_a_constant_matrix_is_the_same_as_a_constant_stack():
     constant = mc.Problem(**parts(V=np.eye(2), C=[np.ones((2, 1))]))
     varying = mc.Problem(
         **parts(
@@ -34,11 +34,11 @@ def test_constant_and_time_varying_are_the_same_thing():
         )
     )
     assert jax.tree.structure(constant) == jax.tree.structure(varying)
-    for one, other in zip(jax.tree.leaves(constant), jax.tree.leaves(varying), strict=True):
-        assert_allclose(one, other)
+    for leaf, stacked in zip(jax.tree.leaves(constant), jax.tree.leaves(varying), strict=True):
+        assert_allclose(leaf, stacked)
 
 
-def test_what_is_left_out_is_none():
+def test_defaults_are_no_noise_and_numbered_names():
     problem = mc.Problem(**parts())
     assert problem.C.shape == (3, 0, 2, 1)
     assert problem.D.shape == (3, 0, 3, 2)
@@ -48,7 +48,7 @@ def test_what_is_left_out_is_none():
     assert problem.sense_names == ("sense_1", "sense_2", "sense_3")
 
 
-def test_it_is_an_immutable_pytree():
+def test_problem_is_an_immutable_pytree():
     problem = mc.Problem(**parts())
     with pytest.raises(AttributeError):
         problem.A = np.zeros((3, 2, 2))
@@ -65,7 +65,7 @@ def test_replace_changes_one_thing():
     assert_allclose(other.C, problem.C)
 
 
-def test_beliefs_add_up_and_leave_the_world_alone():
+def test_beliefs_add_up_and_do_not_change_the_world():
     problem = mc.Problem(**parts(C=[np.ones((2, 1))]))
     wrong = problem.believing(C=[]).believing(H=np.zeros((3, 2)))
     assert wrong.believed.C.shape[1] == 0
@@ -75,7 +75,7 @@ def test_beliefs_add_up_and_leave_the_world_alone():
     assert problem.as_believed is problem
     assert_allclose(wrong.as_believed.H, 0)
     assert wrong.replace(R=2 * np.eye(1)).believed.C.shape[1] == 0
-    assert "believes otherwise" in repr(wrong)
+    assert "the agent believes in another problem" in repr(wrong)
 
 
 @pytest.mark.usefixtures("as_users_call_it")
@@ -93,7 +93,7 @@ def test_beliefs_add_up_and_leave_the_world_alone():
         ({"C": np.ones((2, 1))}, r"C must be a list of matrices.*write C=\[\.\.\.\]"),
         ({"D": [np.ones((3, 2)), np.ones((2, 2))]}, r"D\[1\] must have shape"),
         ({"A": np.ones((2, 2, 2))}, r"A must have shape .* got \(2, 2, 2\)"),
-        ({"A": np.ones(2)}, r"A must be a matrix, or one for each time step, got shape \(2,\)"),
+        ({"A": np.ones(2)}, r"A must be a matrix, or one per time step, got shape \(2,\)"),
         ({"B": np.ones((2, 0))}, "B has no controls"),
         ({"B": np.ones((1, 2))}, r"B must have shape .*got \(1, 2\)\. Transposed\?"),
         ({"A": [[1, np.inf], [0, 1]]}, r"A must be finite, got inf at index \(0, 1\)"),
@@ -115,9 +115,9 @@ def test_beliefs_add_up_and_leave_the_world_alone():
         ({"states": {"a", "b"}}, "states must be a list of names"),
         ({"states": [1, 2]}, "states must be a list of names"),
         ({"initial_belief": [0.0]}, r"initial_belief must have shape \(states,\) = \(2,\)"),
-        ({"initial_state_cov": [1.0, 1.0]}, "initial_state_cov must have shape .*covariance"),
+        ({"initial_state_cov": [1.0, 1.0]}, r"_cov must be a covariance of shape .* got \(2,\)"),
         ({"initial_belief_cov": -np.eye(2)}, "initial_belief_cov must be positive semidefinite"),
-        ({"states": ["a"]}, "states must name 2, got 1: a"),
+        ({"states": ["a"]}, "states must have 2 names, got 1: a"),
         ({"states": ["a", "a"]}, "states must differ from each other, got 'a' twice"),
         ({"controls": "u"}, "controls must be a list of names"),
     ],
@@ -128,6 +128,38 @@ def test_bad_input_is_named_in_one_line(changes, message):
     assert "\n" not in str(raised.value)
 
 
+def test_repr_of_a_small_problem_names_everything():
+    problem = mc.Problem(
+        **parts(C=[np.ones((2, 1))], states={"angle": "deg", "rate": "deg/s"}, dt=0.01)
+    )
+    assert repr(problem).splitlines() == [
+        "Problem: 4 steps of 0.01 s",
+        "  2 states: angle (deg), rate (deg/s)",
+        "  1 control: control_1",
+        "  3 senses: sense_1, sense_2, sense_3",
+        "  noise terms: 1 control-dependent (C), 0 state-dependent (D)",
+    ]
+
+
+def test_repr_of_a_large_problem_fits_a_screen():
+    problem = mc.delay(mc.tasks.reaching(), 25).believing(C=[])
+    assert len(problem.state_names) == 130
+    lines = repr(problem).splitlines()
+    assert len(lines) <= 8
+    assert max(map(len, lines)) <= 80
+    assert lines[1].startswith("  130 states: position (m), velocity (m/s)")
+    assert lines[1].endswith(", ...")
+
+
+def test_noise_terms_are_stored_by_time_and_term():
+    terms = [np.stack([(t + 10 * i) * np.ones((2, 1)) for t in range(3)]) for i in range(2)]
+    problem = mc.Problem(**parts(C=terms))
+    assert problem.C.shape == (3, 2, 2, 1)
+    assert_allclose(problem.C[2, 1], 12)
+    for i, term in enumerate(terms):
+        assert_allclose(problem.C[:, i], term)
+
+
 @pytest.mark.usefixtures("as_users_call_it")
 @pytest.mark.parametrize(
     ("changes", "message"),
@@ -136,10 +168,10 @@ def test_bad_input_is_named_in_one_line(changes, message):
             {"H": np.ones((2, 2))},
             r"the believed H must have the world's shape \(3, 2\) or \(3, 3, 2\), got \(2, 2\)",
         ),
-        ({"steps": 9}, "an agent cannot believe in other steps than the world has"),
+        ({"steps": 9}, "the agent's steps must be those of the world"),
         ({"a": np.eye(2)}, "unknown part of a Problem 'a'"),
         ({"Q": -np.eye(2)}, "Q must be positive semidefinite"),
-        ({"initial_belief": [0, 1]}, "initial_belief already is what the agent believes"),
+        ({"initial_belief": [0, 1]}, "initial_belief is the agent's belief already"),
     ],
 )
 def test_bad_beliefs(changes, message):

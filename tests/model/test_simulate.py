@@ -91,7 +91,7 @@ def test_internal_noise_enters_the_estimate(noisy):
     assert_allclose(cov, EE, atol=5 * np.sqrt(2 / len(t)) * float(jnp.abs(EE).max()))
 
 
-def test_observer_records_what_it_says(reaching):
+def test_trials_are_recorded_through_the_observer(reaching):
     problem, policy = reaching
     observer = mc.observe(problem, ["velocity", "position"], noise={"position": 0.01})
     t = mc.simulate(problem, policy, n_trials=20_000, key=KEY, observer=observer)
@@ -102,7 +102,18 @@ def test_observer_records_what_it_says(reaching):
     assert_allclose(noise.std(axis=0), 0.01, rtol=0.03)
 
 
-def test_given_starts_are_kept(reaching):
+def test_simulate_takes_a_spec_of_the_observer(reaching):
+    problem, policy = reaching
+    spec = mc.ObserverSpec(["velocity", "position"], noise={"position": 0.01})
+    by_observer, by_spec = (
+        mc.simulate(problem, policy, n_trials=3, key=KEY, observer=observer)
+        for observer in (spec(problem), spec)
+    )
+    assert_array_equal(by_spec.observed, by_observer.observed)
+    assert by_spec.channel_units == ("m/s", "m")
+
+
+def test_initial_states_are_kept(reaching):
     problem, policy = reaching
     starts = np.random.default_rng(0).normal(size=(6, 5))
     t = mc.simulate(problem, policy, n_trials=6, key=KEY, initial_states=starts)
@@ -115,15 +126,15 @@ def test_given_starts_are_kept(reaching):
     assert_allclose(t.beliefs[:, 0], 0)
 
 
-def test_some_of_the_trials(reaching):
+def test_trials_are_selected_by_slices_and_lists(reaching):
     trials = mc.simulate(*reaching, n_trials=9, key=KEY)
     assert_array_equal(trials[np.array([3, 1])].controls, trials.controls[np.array([3, 1])])
     assert_array_equal(trials[[3, 1]].states, trials.states[np.array([3, 1])])
     assert_array_equal(trials[-2:].states, trials.states[-2:])
-    for one in (2, -1, np.int64(1), (slice(None), slice(5))):
-        with pytest.raises(mc.InputError, match=r"trials"):
-            trials[one]
-    with pytest.raises(mc.InputError, match="cannot choose from 9 trials"):
+    for index in (2, -1, np.int64(1), (slice(None), slice(5))):
+        with pytest.raises(mc.InputError, match=r"cannot select|must be selected by a slice"):
+            trials[index]
+    with pytest.raises(mc.InputError, match="cannot select from 9 trials"):
         trials[[99]]
 
 
@@ -154,7 +165,7 @@ def test_bad_input(reaching, options, message):
         mc.simulate(*reaching, **({"n_trials": 2, "key": KEY} | options))
 
 
-def test_parts_that_do_not_belong_together(reaching):
+def test_policy_and_observer_must_fit_the_problem(reaching):
     problem, policy = reaching
     longer = mc.tasks.reaching(steps=40)
     with pytest.raises(mc.InputError, match="solved for another problem"):

@@ -8,20 +8,20 @@ from scipy.linalg import solve_discrete_are
 
 import motorcost as mc
 import naive
-from motorcost.model import solver
+from motorcost.model import passes, solver
 from strategies import SHAPES, all_tasks, for_problems, make_problem
 
-backward_pass, forward_pass = jax.jit(solver.backward_pass), jax.jit(solver.forward_pass)
+backward_pass, forward_pass = jax.jit(passes.backward_pass), jax.jit(passes.forward_pass)
 
 
 @for_problems(plain=True)
-def test_without_signal_dependent_noise_it_is_riccati_and_kalman(problem, rng):
+def test_gains_without_signal_dependent_noise_are_those_of_riccati_and_kalman(problem, rng):
     policy = mc.solve(problem)
     assert_allclose(policy.L, naive.riccati(problem), rtol=1e-10, atol=1e-12)
     assert_allclose(policy.K, naive.kalman(problem), rtol=1e-10, atol=1e-12)
 
 
-def test_long_horizon_is_the_algebraic_riccati_equation():
+def test_gains_of_a_long_horizon_satisfy_the_algebraic_riccati_equation():
     rng = np.random.default_rng(0)
     A, B, H = rng.normal(size=(3, 3)), rng.normal(size=(3, 2)), rng.normal(size=(2, 3))
     V, W, R = rng.normal(size=(3, 3)), np.eye(2), np.eye(2)
@@ -33,7 +33,7 @@ def test_long_horizon_is_the_algebraic_riccati_equation():
 
 
 @for_problems()
-def test_passes_are_the_printed_ones(problem, rng):
+def test_passes_agree_with_the_equations_of_the_paper(problem, rng):
     policy = mc.solve(problem)
     other_K = jnp.roll(policy.K, 1, axis=0)
     assert_allclose(backward_pass(problem, other_K), naive.backward(problem, other_K)[0], rtol=1e-9)
@@ -43,8 +43,8 @@ def test_passes_are_the_printed_ones(problem, rng):
 
 
 @for_problems()
-def test_the_start_does_not_matter(problem, rng):
-    """The twin starts from no filter at all, the solver from the plain regulator."""
+def test_gains_do_not_depend_on_the_first_iteration(problem, rng):
+    """The naive loop starts from filter gains of zero, the solver from the regulator."""
     policy = mc.solve(problem)
     L, K = naive.alternate(problem)
     assert_allclose(policy.L, L, rtol=1e-7, atol=1e-8)
@@ -52,10 +52,10 @@ def test_the_start_does_not_matter(problem, rng):
 
 
 @pytest.mark.parametrize("name", all_tasks())
-def test_tasks_match_the_twin(name):
+def test_tasks_agree_with_the_naive_loop(name):
     problem = all_tasks()[name]
     policy = mc.solve(problem)
-    L, K = naive.alternate(problem, sweeps=40)
+    L, K = naive.alternate(problem, iterations=40)
     assert_allclose(policy.L, L, rtol=1e-8, atol=1e-8 * np.abs(L).max())
     assert_allclose(policy.K, K, rtol=1e-8, atol=1e-8 * np.abs(K).max())
 
@@ -84,7 +84,7 @@ def test_no_gain_can_be_improved(problem, rng):
 
 
 @for_problems(internal=False)
-def test_cost_falls_with_every_plain_sweep(problem, rng):
+def test_cost_falls_with_every_plain_iteration(problem, rng):
     policy = mc.solve(problem)
     K, costs = jnp.zeros_like(policy.K), []
     for _ in range(8):
@@ -95,8 +95,8 @@ def test_cost_falls_with_every_plain_sweep(problem, rng):
     assert costs[-1] >= policy.expected_cost * (1 - 1e-12)
 
 
-# Far from what people do, with a saddle of the cost on the way: accelerated sweeps alone would end
-# there.
+# Costs far from those of people, with a saddle of the expected cost, to which iterations that are
+# always accelerated would converge.
 SADDLES = [
     {"effort": 1.10495894e-08, "velocity": 4.41123555e-03, "force": 9.82662446e-03},
     {"effort": 1.64705295e-08, "velocity": 4.27570379e-03, "force": 2.09024758e-02},
@@ -104,7 +104,7 @@ SADDLES = [
 
 
 @pytest.mark.parametrize("costs", SADDLES)
-def test_a_policy_is_a_minimum(costs):
+def test_policy_is_a_minimum_of_the_cost(costs):
     problem = mc.tasks.reaching(**costs)
     policy = mc.solve(problem)
     for change in (0.999, 1.001):
@@ -115,15 +115,15 @@ def test_a_policy_is_a_minimum(costs):
         assert_allclose(found.cost, policy.expected_cost, rtol=1e-9)
 
 
-def test_costs_are_kept_of_every_sweep():
+def test_costs_of_all_iterations_are_kept():
     policy = mc.solve(mc.tasks.reaching())
     assert np.isfinite(policy.iteration_costs[: policy.iterations]).all()
     assert np.isnan(policy.iteration_costs[policy.iterations :]).all()
     assert_allclose(policy.iteration_costs[policy.iterations - 1], policy.expected_cost, rtol=1e-10)
 
 
-def test_problems_side_by_side_are_each_by_itself():
-    """More than run at once, of which some settle soon and others late."""
+def test_a_batch_of_problems_agrees_with_single_ones():
+    """More problems than one batch holds, of which some converge early and others late."""
     efforts = jnp.logspace(-8, -2, 70)
     stacked = jax.vmap(lambda effort: mc.tasks.reaching(effort=effort))(efforts)
     together = jax.jit(solver.solve_each)(stacked)
@@ -135,31 +135,31 @@ def test_problems_side_by_side_are_each_by_itself():
 
 
 @for_problems(scale=0.5)
-def test_gains_settle_with_internal_noise(problem, rng):
+def test_gains_converge_with_internal_noise(problem, rng):
     policy = mc.solve(problem)
     again = forward_pass(problem, backward_pass(problem, policy.K))
     assert_allclose(again.K, policy.K, atol=1e-8 * np.abs(policy.K).max())
 
 
-def test_cost_may_rise_on_the_way_with_internal_noise():
+def test_cost_may_rise_between_iterations_with_internal_noise():
     rises = 0
     for seed in range(20):
         policy = mc.solve(make_problem(SHAPES[1], seed, scale=0.6))
         costs = np.asarray(policy.iteration_costs)[: int(policy.iterations)]
         rises += (np.diff(costs) > 1e-9 * costs[:-1]).any()
-    assert rises > 0  # so the cost could not have been the stopping rule
+    assert rises > 0  # so the cost cannot be the stopping rule
 
 
-def test_reaching_costs_what_two_other_implementations_find():
+def test_expected_cost_of_reaching_is_that_of_two_other_implementations():
     # Expected cost at the defaults, from DESIGN.md: two independent implementations.
     assert_allclose(mc.solve(mc.tasks.reaching()).expected_cost, 1.2298091288e-3, rtol=1e-10)
 
 
 def test_internal_noise_example_of_the_literature():
     """Damiani et al. (2024): with E = 0.3 the alternation costs 9.78144 (the optimum 9.31867)."""
-    one, half = [[1.0]], [[0.5]]
+    unit, half = [[1.0]], [[0.5]]
     problem = mc.Problem(
-        steps=10, A=one, B=one, H=one, Q=one, R=one, C=[half], D=[half], V=half, W=half,
+        steps=10, A=unit, B=unit, H=unit, Q=unit, R=unit, C=[half], D=[half], V=half, W=half,
         E=[[0.3]], initial_belief=[1.0],
     )  # fmt: skip
     assert_allclose(mc.solve(problem).expected_cost, 9.78144, rtol=1e-6)
@@ -177,7 +177,7 @@ def test_order_of_states_does_not_matter(problem, rng):
 
 @for_problems()
 def test_units_do_not_matter(problem, rng):
-    """States in other units, and a cost in other units: gains and cost change as they must."""
+    """With states, or the cost, in other units, gains and cost change by the same factors."""
     n = problem.A.shape[-1]
     units = 10.0 ** rng.uniform(-2, 2, size=n)
     policy, rescaled = mc.solve(problem), mc.solve(_transformed(problem, np.diag(units)))
@@ -215,8 +215,8 @@ def test_covariances_stay_positive_semidefinite(problem, rng):
     assert (lowest >= -1e-12 * np.abs(cov).max(axis=(-1, -2))).all()
 
 
-def test_a_sense_without_noise_is_solved_without_jitter():
-    """A target that is known and seen without error: its direction has no variance at all."""
+def test_a_sense_without_noise_needs_no_jitter():
+    """A target that is known and sensed without error: its direction has no variance."""
     reaching = mc.tasks.reaching()
     also_sees_target = reaching.replace(
         H=jnp.eye(5)[jnp.array([0, 1, 2, 4])],
@@ -237,8 +237,8 @@ def test_a_sense_without_noise_is_solved_without_jitter():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_senses_without_any_noise(seed):
-    """The answer does not depend on the order of states, though after a few steps every error is
-    what rounding leaves of zero; nor does that keep the gains from settling."""
+    """The solution does not depend on the order of states, although after a few steps every error
+    is zero up to rounding, and the gains converge."""
     rng = np.random.default_rng(seed)
     A, B, c = rng.normal(size=(4, 4)) / 2, rng.normal(size=(4, 1)), rng.normal(size=(4, 1))
     start = {"initial_state_cov": np.eye(4), "initial_belief": np.ones(4)}
@@ -249,8 +249,7 @@ def test_senses_without_any_noise(seed):
         mc.Problem(A=back @ A @ back, B=back @ B, C=[0.3 * back @ c], H=np.eye(4), **plain)
     )
     assert_allclose(reverse.expected_cost, fully_observed.expected_cost, rtol=1e-9)
-    # What is seen without noise is known from the second step on: the agent loses only what it
-    # did not know at first, against one that knew from the start.
+    # Almost the same as senses with very little noise.
     almost = mc.Problem(A=A, B=B, C=[0.3 * c], H=np.eye(4), W=1e-4 * np.eye(4), **plain)
     assert_allclose(mc.solve(almost).expected_cost, fully_observed.expected_cost, rtol=1e-5)
 
@@ -270,7 +269,7 @@ def test_senses_without_any_noise(seed):
         lambda v: mc.tasks.reaching().replace(initial_state_cov=v * jnp.eye(5)),
     ],
 )
-def test_values_that_make_no_sense_are_flagged_inside_jit(bad):
+def test_invalid_values_are_flagged_inside_jit(bad):
     converged = jax.jit(lambda v: mc.solve(bad(v)).converged)
     assert converged(1e-4)
     assert not converged(-1e-4)
@@ -291,13 +290,13 @@ def test_implicit_derivative_is_the_unrolled_one():
         return policy.L, policy.K
 
     def unrolled(problem):
-        """A fixed number of sweeps, which JAX differentiates one by one."""
+        """A fixed number of iterations, which JAX differentiates one by one."""
 
-        def sweep(K, _):
+        def iteration(K, _):
             return forward_pass(problem, backward_pass(problem, K)).K, None
 
         H = problem.H
-        K, _ = jax.lax.scan(sweep, jnp.zeros((len(H), H.shape[2], H.shape[1])), length=40)
+        K, _ = jax.lax.scan(iteration, jnp.zeros((len(H), H.shape[2], H.shape[1])), length=40)
         return backward_pass(problem, K), K
 
     ones = jnp.ones(len(names))
@@ -335,7 +334,7 @@ def test_second_derivative_is_that_of_the_first():
     assert_allclose(curvature, (slope(1.001e-5) - slope(0.999e-5)) / 2e-8, rtol=1e-5)
 
 
-def test_batch_equals_one_by_one():
+def test_vmap_agrees_with_single_problems():
     efforts = jnp.logspace(-6, -4, 5)
 
     def solve(effort):
@@ -366,10 +365,13 @@ def hopeless():
 
 @pytest.mark.parametrize(
     ("problem", "message"),
-    [(mc.tasks.reaching, "did not settle within 3 sweeps"), (hopeless, "grew beyond all numbers")],
+    [
+        (mc.tasks.reaching, "did not converge within 3 iterations"),
+        (hopeless, "overflowed in iteration"),
+    ],
     ids=["short", "overflow"],
 )
-def test_no_convergence_is_said(problem, message):
+def test_failure_to_converge_is_reported(problem, message):
     with pytest.raises(mc.ConvergenceError, match=message):
         mc.solve(problem(), max_iterations=3)
     policy = jax.jit(lambda p: mc.solve(p, max_iterations=3))(problem())
@@ -381,7 +383,7 @@ def test_no_convergence_is_said(problem, message):
     assert all((leaf == 0).all() for leaf in jax.tree.leaves(grads))
 
 
-def test_one_failure_does_not_spoil_the_gradient_of_the_others():
+def test_a_failure_does_not_affect_the_gradient_of_the_others():
     def total(scale):
         policies = jax.vmap(
             lambda s: mc.solve(mc.tasks.reaching(effort=1e-5 * s), max_iterations=7)
@@ -408,7 +410,7 @@ def test_bad_options(options, message):
         mc.solve(mc.tasks.reaching(), **options)
 
 
-def test_policy_prints_itself():
+def test_repr_of_a_policy():
     text = repr(mc.solve(mc.tasks.reaching()))
     assert "expected cost 0.001229809129" in text
-    assert "settled in 9 sweeps" in text
+    assert "converged after 9 iterations" in text

@@ -4,6 +4,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import motorcost as mc
+from motorcost.model.trials import trials_in_model_units
 
 KEY = jax.random.key(0)
 
@@ -38,16 +39,16 @@ def test_samples_are_placed_by_their_times():
     assert trials.lengths.tolist() == [9, 5]
 
 
-def test_conditions_travel_with_the_trials():
+def test_conditions_are_kept_when_trials_are_selected():
     trials = simulated().with_conditions(load="heavy", block=[1, 2, 2])
     assert trials.conditions["load"].tolist() == ["heavy"] * 3
-    some = trials[np.array([False, True, True])]
-    assert some.conditions["block"].tolist() == [2, 2]
-    assert len(some) == 2
+    selected = trials[np.array([False, True, True])]
+    assert selected.conditions["block"].tolist() == [2, 2]
+    assert len(selected) == 2
     assert "by load, block" in repr(trials)
 
 
-def test_sets_join():
+def test_concatenate_pads_to_the_longest():
     short, long = simulated(4, 2), simulated(6, 3)
     both = mc.concatenate([short, long])
     assert both.observed.shape == (5, 6, 5)
@@ -70,12 +71,12 @@ def test_trials_pass_through_jit():
     [
         ({"samples": []}, "there are no trials"),
         ({"samples": [np.ones(3)]}, r"samples\[0\] must have shape \(time, channel\), got \(3,\)"),
-        ({"samples": [np.ones((3, 1)), np.ones((3, 2))]}, r"samples\[1\] has 2 channels"),
+        ({"samples": [np.ones((3, 1)), np.ones((3, 2))]}, r"samples\[1\] must have 1 channels"),
         ({"samples": [[["a"]]]}, r"samples\[0\] must be numbers"),
         ({"samples": [[[np.inf]]]}, "got inf at sample 0, channel 0"),
         ({"samples": [np.ones((1, 1))]}, "trial 0 must have a length of at least 2 model steps"),
         ({"samples": [np.ones((3, 1))], "lengths": [2]}, "at least 3 model steps of 0.01 s, got 2"),
-        ({"samples": [np.ones((3, 1))], "lengths": [3, 3]}, "lengths must be 1, one a trial"),
+        ({"samples": [np.ones((3, 1))], "lengths": [3, 3]}, "lengths must be 1, one per trial"),
         ({"samples": [np.ones((3, 1))], "times": [[0, 1]]}, "trial 0 has 3 samples but 2 times"),
         ({"samples": [np.ones((2, 1))], "times": [[1, 0]]}, "trial 0 must be finite and increase"),
         ({"samples": [np.ones((2, 1))], "times": [[0, 0.004]]}, "fall into one model step"),
@@ -90,7 +91,7 @@ def test_bad_recordings(arguments, message):
         mc.Trials.recorded(**({"dt": 0.01} | arguments))
 
 
-def test_sets_that_do_not_join():
+def test_sets_with_other_conditions_are_refused():
     with pytest.raises(mc.InputError, match="no trials to concatenate"):
         mc.concatenate([])
     with pytest.raises(mc.InputError, match=r"trials\[1\] has the conditions \['load'\]"):
@@ -100,24 +101,149 @@ def test_sets_that_do_not_join():
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"dt": 0.02}, "on a grid of 0.02 s, trials.0. of 0.01 s"),
-        ({"channels": {"x": "mm"}}, "other units"),
-        ({"starts": np.zeros((1, 2))}, "either all sets or none"),
+        ({"dt": 0.02}, "a time step of 0.02 s, trials.0. of 0.01 s"),
+        ({"channels": {"x": "mm"}}, r"x is in mm in trials\[1\], but in m in trials\[0\]"),
+        ({"starts": np.zeros((1, 2))}, "either all sets of trials or none"),
     ],
 )
-def test_sets_must_be_alike(other, message):
+def test_sets_of_different_kinds_are_refused(other, message):
     plain = {"samples": np.zeros((1, 4, 1)), "dt": 0.01, "channels": {"x": "m"}}
     with pytest.raises(mc.InputError, match=message):
         mc.concatenate([mc.Trials.recorded(**plain), mc.Trials.recorded(**(plain | other))])
 
 
 @pytest.mark.parametrize("name", ["steps", "dt"])
-def test_the_grid_is_no_condition(name):
+def test_steps_and_dt_cannot_be_conditions(name):
     with pytest.raises(mc.InputError, match=f"{name} cannot be a condition"):
         simulated().with_conditions(**{name: 3})
 
 
-def test_recordings_have_no_costs():
+def test_recorded_trials_have_no_costs():
     trials = mc.Trials.recorded(np.zeros((1, 4, 5)), dt=0.01)
     with pytest.raises(mc.InputError, match="needs its states and controls"):
         trials.costs(mc.tasks.reaching(steps=4))
+
+
+REACHING_UNITS = mc.tasks.parameter_units(mc.tasks.reaching)
+
+
+def reaches():
+    """Positions in metres, recorded with noise, and the target of each trial."""
+    spec = mc.ObserverSpec(["position"], noise=1e-3)
+    parts = []
+    for target in (0.08, 0.12):
+        problem = mc.tasks.reaching(target=target, steps=12)
+        policy = mc.solve(problem)
+        trials = mc.simulate(problem, policy, n_trials=2, key=KEY, observer=spec)
+        parts.append(trials.with_conditions(target=target))
+    return mc.concatenate(parts), spec
+
+
+def recorded_in(samples, targets, unit, condition_unit):
+    return mc.Trials.recorded(
+        samples,
+        dt=0.01,
+        channels={"position": unit},
+        conditions={"target": targets},
+        condition_units={"target": condition_unit},
+    )
+
+
+def test_converted_trials_have_the_likelihood_of_trials_in_metres():
+    trials, spec = reaches()
+    samples, targets = np.asarray(trials.observed), trials.conditions["target"]
+    metres = recorded_in(samples, targets, "m", "m")
+    other = recorded_in(1e3 * samples, 1e2 * targets, "mm", "cm")
+    problem = mc.tasks.reaching(steps=12)
+    converted, notes = trials_in_model_units(other, problem, REACHING_UNITS)
+    assert notes == (
+        "position converted from mm to m",
+        "condition target converted from cm to m",
+    )
+    assert converted.channel_units == ("m",)
+    assert converted.condition_units == {"target": "m"}
+
+    def value(trials):
+        # Rounded, so that trials of the same target stay together.
+        rounded = trials.with_conditions(target=np.round(trials.conditions["target"], 12))
+        return mc.log_likelihood(mc.tasks.reaching, rounded, observer=spec)
+
+    assert_allclose(value(converted), value(metres), rtol=1e-10)
+    assert trials_in_model_units(metres, problem, REACHING_UNITS) == (metres, ())
+
+
+def test_unknown_units_are_left_as_they_are():
+    trials = recorded_in(np.ones((2, 3, 1)), [0.1, 0.2], "", "")
+    assert trials_in_model_units(trials, mc.tasks.reaching(), REACHING_UNITS) == (trials, ())
+    metres = recorded_in(np.ones((2, 3, 1)), [0.1, 0.2], "mm", "m")
+    converted, notes = trials_in_model_units(metres, mc.tasks.reaching(), {})
+    assert notes == ("position converted from mm to m",)
+    assert_allclose(converted.conditions["target"], [0.1, 0.2])
+
+
+def test_units_of_another_kind_are_refused():
+    problem = mc.tasks.reaching()
+    angles = recorded_in(np.ones((2, 3, 1)), [0.1, 0.2], "deg", "m")
+    with pytest.raises(mc.InputError, match="'position' is angle in deg: it cannot be in m"):
+        trials_in_model_units(angles, problem, REACHING_UNITS)
+    pixels = recorded_in(np.ones((2, 3, 1)), [0.1, 0.2], "m", "px")
+    with pytest.raises(mc.InputError, match="'target' is in px, which has no fixed size in m"):
+        trials_in_model_units(pixels, problem, REACHING_UNITS)
+
+
+def test_channels_and_conditions_of_one_name_are_converted_separately():
+    trials = mc.Trials.recorded(
+        np.ones((1, 3, 2)),
+        dt=0.01,
+        channels={"position": "m", "target": "m"},
+        conditions={"target": [10]},
+        condition_units={"target": "cm"},
+    )
+    converted, notes = trials_in_model_units(trials, mc.tasks.reaching(), REACHING_UNITS)
+    assert notes == ("condition target converted from cm to m",)
+    assert_array_equal(converted.observed, trials.observed)
+    assert_allclose(converted.conditions["target"], [0.1])
+
+
+def test_in_units_converts_channels_and_conditions():
+    trials = recorded_in(np.ones((2, 3, 1)), [1, 2], "m", "cm")
+    converted = trials.in_units(position="mm", target="mm")
+    assert_allclose(converted.observed, 1000)
+    assert converted.conditions["target"].tolist() == [10, 20]
+    assert converted.channel_units == ("mm",)
+    assert converted.condition_units == {"target": "mm"}
+    with pytest.raises(mc.InputError, match="unknown channel or condition 'positon'"):
+        trials.in_units(positon="mm")
+    with pytest.raises(mc.InputError, match="'load' has no unit"):
+        trials.with_conditions(load="heavy").in_units(load="N")
+
+
+def test_units_of_conditions_are_kept():
+    trials = recorded_in(np.ones((2, 3, 1)), [1, 2], "m", "cm")
+    assert trials.with_conditions(load=1.0).condition_units == {"target": "cm", "load": ""}
+    assert trials.with_conditions(target=1.0).condition_units == {"target": ""}
+    assert trials[:1].condition_units == {"target": "cm"}
+    unknown = recorded_in(np.ones((2, 3, 1)), [1, 2], "", "")
+    assert mc.concatenate([unknown, trials]).condition_units == {"target": "cm"}
+    assert mc.concatenate([unknown, trials]).channel_units == ("m",)
+    other = recorded_in(np.ones((2, 3, 1)), [1, 2], "m", "mm")
+    with pytest.raises(mc.InputError, match=r"target is in mm in trials\[1\], but in cm in"):
+        mc.concatenate([trials, other])
+    with pytest.raises(mc.InputError, match="unknown condition 'goal'"):
+        mc.Trials.recorded(np.ones((2, 3, 1)), dt=0.01, condition_units={"goal": "m"})
+
+
+def test_html_table_of_trials_is_escaped():
+    trials = recorded_in(np.ones((2, 3, 1)), [1, 2], "m", "cm").with_conditions(
+        subject=["<b>", "<b>"]
+    )
+    html = trials._repr_html_()
+    for row in (
+        '<th scope="row">trials</th><td>2</td>',
+        '<th scope="row">steps</th><td>3</td>',
+        '<th scope="row">time step</th><td>0.01 s</td>',
+        '<th scope="row">channel position</th><td>m</td>',
+        '<th scope="row">condition target</th><td>1 to 2 cm</td>',
+        '<th scope="row">condition subject</th><td>&lt;b&gt;</td>',
+    ):
+        assert row in html

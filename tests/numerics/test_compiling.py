@@ -8,10 +8,10 @@ def squares(x, power):
     return (x**power).sum()
 
 
-@pytest.mark.parametrize("options", [compiling._LEAN, {"no_such_option": True}])
-def test_it_is_the_function_whether_or_not_xla_knows_the_options(monkeypatch, options):
-    monkeypatch.setattr(compiling, "_LEAN", options)
-    compiling._understood.cache_clear()
+@pytest.mark.parametrize("options", [compiling._CPU_OPTIONS, {"no_such_option": True}])
+def test_lean_jit_works_with_and_without_the_options(monkeypatch, options):
+    monkeypatch.setattr(compiling, "_CPU_OPTIONS", options)
+    compiling._has_options.cache_clear()
     assert compiling.lean_jit(squares)(jnp.arange(4.0), 2) == 14.0
-    assert compiling._understood() == ("no_such_option" not in options)
-    compiling._understood.cache_clear()
+    assert compiling._has_options() == ("no_such_option" not in options)
+    compiling._has_options.cache_clear()

@@ -37,7 +37,7 @@ LAWS = {
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_draws_lie_within_and_follow_the_law(name):
+def test_draws_are_within_the_bounds_and_follow_the_law(name):
     support, law = LAWS[name]
     draws = np.asarray(support.from_search_scale(support.draw(KEY, (2000,))))
     assert ((draws >= support.low) & (draws <= support.high)).all()
@@ -45,7 +45,7 @@ def test_draws_lie_within_and_follow_the_law(name):
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_the_line_and_back(name):
+def test_search_scale_and_back(name):
     support, _ = LAWS[name]
     points = support.draw(KEY, (50,))
     values = support.from_search_scale(points)
@@ -66,7 +66,7 @@ def test_the_line_and_back(name):
         (mc.LogUniform(0.1, 5.0), stats.uniform(np.log(0.1), np.log(50))),
     ],
 )
-def test_log_prior_is_the_density_on_the_line_but_for_a_constant(support, law):
+def test_log_prior_is_the_density_on_the_search_scale_up_to_a_constant(support, law):
     points = np.log([0.11, 0.2, 0.9]) if support.logarithmic else np.array([-7.0, -2.0, -0.5])
     ours, theirs = np.asarray(support.log_prior(points)), law.logpdf(points)
     assert_allclose(ours - ours[0], theirs - theirs[0], rtol=1e-12, atol=1e-12)
@@ -102,9 +102,9 @@ def test_supports_print_as_they_are_written():
     for text in ("LogUniform(1e-08, 0.01)", "Uniform(-3, 0.5)", "LogNormal(0.2, 0.7)"):
         name, numbers = text[:-1].split("(")
         assert str(getattr(mc, name)(*map(float, numbers.split(", ")))) == text
-    own = mc.LogUniform(1.0, 2.0).each("subject")
-    assert own.per == "subject"
-    assert own == mc.LogUniform(1.0, 2.0, per="subject")
+    grouped = mc.LogUniform(1.0, 2.0).grouped_by("subject")
+    assert grouped.per == "subject"
+    assert grouped == mc.LogUniform(1.0, 2.0, per="subject")
 
 
 def built_in():
@@ -133,7 +133,7 @@ def test_declare_refuses_a_default_outside_its_support():
     outside = Parameter("effort", support=mc.LogUniform(1e-3, 0.1))
     with pytest.raises(mc.InputError, match="the default of effort, 1, lies outside its support L"):
         declare(effort=outside)(task)
-    with pytest.raises(mc.InputError, match="the task task takes no gain with a default"):
+    with pytest.raises(mc.InputError, match="the task task has no argument gain with a default"):
         declare(gain=outside)(task)
     inside = Parameter("effort", support=mc.LogUniform(1e-3, 1.0))
     assert mc.tasks.parameters(declare(effort=inside)(task)) == {"effort": inside}

@@ -256,7 +256,7 @@ def _study(given: dict[str, Any]) -> Any:
         raise InputError("--free is missing: name what to infer, as in --free effort,velocity")
     for name, label in pairs("--per", given["per"], "NAME=LABEL").items():
         checks.one_of("free parameter", name, list(supports))
-        supports[name] = (supports[name] or _usual(task, name)).each(label)
+        supports[name] = (supports[name] or _usual(task, name)).grouped_by(label)
     reading: dict[str, Any] = {
         "trial": given["trial_column"],
         "time": given["time_column"],

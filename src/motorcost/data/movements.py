@@ -306,6 +306,7 @@ class Movements:
             channels=placed.channels,
             times=placed.times,
             conditions=placed.conditions,
+            condition_units=placed.condition_units,
         )
 
     def checksum(self) -> str:

@@ -28,9 +28,11 @@ from motorcost.experiments.measures import (
 from motorcost.experiments.reaches import LABELS, TRUTH, recovering
 from motorcost.fitting.estimate import fit
 from motorcost.model.moments import expected_cost
+from motorcost.model.passes import backward_pass
+from motorcost.model.policy import FilterGains, Gains, Policy
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
-from motorcost.model.solver import FilterGains, Gains, Policy, backward_pass, solve
+from motorcost.model.solver import solve
 from motorcost.plots.style import BLUE, GREY, ORANGE, clean
 from motorcost.report.page import Picture
 from motorcost.tasks import reaching

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from motorcost.model.moments import moments
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
-from motorcost.model.solver import Policy
 
 if TYPE_CHECKING:
     import pandas as pd

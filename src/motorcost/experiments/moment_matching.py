@@ -13,9 +13,10 @@ from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, T
 from motorcost.experiments.measures import TrajectoryDivergence, symmetrised_kl
 from motorcost.fitting.baselines import with_average_noise
 from motorcost.model.moments import moments
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
-from motorcost.model.solver import Policy, solve
+from motorcost.model.solver import solve
 from motorcost.plots.style import BLUE, GREY, ORANGE, clean, legend_above, with_unit
 from motorcost.report.page import Picture
 from motorcost.tasks import reaching

@@ -23,9 +23,10 @@ from motorcost.fitting.objective import DataSets, Objective, step_and_rank
 from motorcost.fitting.specification import Free, coordinates_of, supports_of, takes_arguments
 from motorcost.fitting.starts import choose_starts
 from motorcost.model.observer import Observer, ObserverSpec, observe
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
-from motorcost.model.solver import Policy, solve, solve_each
+from motorcost.model.solver import solve, solve_each
 from motorcost.model.trials import Trials
 from motorcost.numerics.compiling import lean_jit
 from motorcost.tasks.declare import Task

@@ -15,8 +15,8 @@ from motorcost.inference.filter import Update, run_filter
 from motorcost.inference.grouping import Group, ObserverOrMaker, ProblemOrTask, as_trials, groups
 from motorcost.inference.likelihood import filter_setting, first_means, raise_if_failed
 from motorcost.model.observer import Observer
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
-from motorcost.model.solver import Policy
 
 
 class Beliefs(eqx.Module):

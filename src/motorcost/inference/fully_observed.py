@@ -18,8 +18,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from motorcost.inference.filter import CONTRADICTION
 from motorcost.model.joint import Joint, joint_start, joint_system, predict
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
-from motorcost.model.solver import Policy
 from motorcost.numerics.linalg import (
     RANK_TOLERANCE,
     congruence,

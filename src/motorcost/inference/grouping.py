@@ -20,8 +20,9 @@ from jaxtyping import Array, Float
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.model.observer import Observer, observe
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
-from motorcost.model.solver import Policy, solve_each
+from motorcost.model.solver import solve_each
 from motorcost.model.trials import Trials
 from motorcost.numerics.linalg import map_leading_axis
 

@@ -31,8 +31,9 @@ from motorcost.inference.grouping import (
 )
 from motorcost.model.joint import joint_start, joint_system
 from motorcost.model.observer import Observer
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
-from motorcost.model.solver import Policy, solve_each
+from motorcost.model.solver import solve_each
 from motorcost.model.trials import Trials
 from motorcost.numerics.linalg import map_leading_axis, semidefinite_cholesky
 

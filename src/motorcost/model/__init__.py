@@ -1,1 +1,13 @@
-"""The agent's problem and its solution (section 2 of the paper): problem, policy, simulation."""
+"""The agent's problem and its solution (section 2 of the paper), in the order of reading.
+
+- `problem`: the world, the senses, the cost and the start.
+- `delay`: a problem with delayed senses.
+- `policy`: the gains that an agent uses.
+- `passes`: the backward and the forward pass, which give either gain from the other.
+- `solver`: iterate both passes until the gains converge; derivatives of the gains.
+- `joint`, `moments`: world and agent as one system; its exact moments and expected cost.
+- `observer`: what the experimenter records.
+- `trials`: recorded or simulated behaviour, with `grid` (samples placed on the time grid of a
+  model), `units` (conversion) and `joining` (sets of trials joined).
+- `simulate`: trials of a policy in a world.
+"""

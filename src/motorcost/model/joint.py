@@ -6,26 +6,26 @@ with F = [[A, -B L], [K H, A^ - B^ L - K H^]], G = blockdiag(V, [K W, E]),
 Gi = [-C_i L; 0] and Dj = [0; K D_j] (the paper's equation 7, in the notation of its appendix C,
 with the slips there put right).
 
-Moments of many trials come with the trials on the last axis, so that every line below is plain
-arithmetic on vectors of trials: mean (z, trial), covariance (z, z, trial).
+Moments of many trials have the trials on the last axis: mean (z, trial), covariance
+(z, z, trial). Every operation is then arithmetic on vectors of trials.
 """
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
-from motorcost.model.solver import Policy
 
 Mean = Float[Array, "z trial"]
 Cov = Float[Array, "z z trial"]
 
 
 class Joint(eqx.Module):
-    """The joint system's matrices, one for each step: first axis T-1."""
+    """The matrices of the joint system, one per step along the first axis."""
 
     F: Float[Array, "*steps z z"]
-    GG: Float[Array, "*steps z z"]  # G G', the covariance of the noise that is always there
+    GG: Float[Array, "*steps z z"]  # G G', the covariance of the additive noise
     L: Float[Array, "*steps m n"]
     C: Float[Array, "*steps c n m"]
     K: Float[Array, "*steps n k"]
@@ -33,15 +33,15 @@ class Joint(eqx.Module):
 
 
 def joint_system(problem: Problem, policy: Policy) -> Joint:
-    """The system that this policy forms with this world, whatever world it was made for."""
+    """Return the joint system of a world and a policy, which may be solved for another world."""
     policy.require_fit(problem)
     p, b, L, K = problem, policy.believed, policy.L, policy.K
 
     def blocks(rows: list[list[Array]]) -> Array:
         return jnp.concatenate([jnp.concatenate(row, axis=-1) for row in rows], axis=-2)
 
-    def zeros(*like: int) -> Array:
-        return jnp.zeros((steps, *like))
+    def zeros(*shape: int) -> Array:
+        return jnp.zeros((steps, *shape))
 
     steps, n, v = p.V.shape
     w, e = p.W.shape[-1], p.E.shape[-1]
@@ -57,17 +57,17 @@ def joint_system(problem: Problem, policy: Policy) -> Joint:
 
 
 def joint_start(problem: Problem) -> tuple[Float[Array, " z"], Float[Array, "z z"]]:
-    """Mean and covariance of z_1: xh_1 ~ N(m_1, P_1) and x_1 = xh_1 + N(0, Sigma_1)."""
+    """Return mean and covariance of z_1: xh_1 ~ N(m_1, P_1) and x_1 = xh_1 + N(0, Sigma_1)."""
     m1, P, S = problem.initial_belief, problem.initial_belief_cov, problem.initial_state_cov
     return jnp.concatenate([m1, m1]), jnp.block([[P + S, P], [P, P]])
 
 
 def predict(at: Joint, mean: Mean, cov: Cov) -> tuple[Mean, Cov]:
-    """Mean and covariance of z one step later; exact whatever the distribution of z."""
+    """Return mean and covariance of z one step later; exact for any distribution of z."""
     n = mean.shape[0] // 2
     second_moment = cov + mean[:, None] * mean[None, :]
     xx, hh = second_moment[:n, :n], second_moment[n:, n:]
-    # sum_i Gi hh Gi' and sum_j Dj xx Dj', by way of the (few) controls and senses.
+    # sum_i Gi hh Gi' and sum_j Dj xx Dj', through the controls and senses, which are few.
     uu = jnp.einsum("aj,jkb,ck->acb", at.L, hh, at.L)
     motor = jnp.einsum("ija,acb,ikc->jkb", at.C, uu, at.C)
     ss = jnp.einsum("iaj,jkb,ick->acb", at.D, xx, at.D)

@@ -1,4 +1,4 @@
-"""Exact means, covariances and costs of a policy played in a world, right or wrong for it."""
+"""Exact means, covariances and expected cost of any policy in any world."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from motorcost.model.joint import joint_start, joint_system, predict
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
-from motorcost.model.solver import Policy
 
 
 class Moments(eqx.Module):
-    """Mean and covariance of z = (x, xh) at every time; `n` states, then `n` estimates."""
+    """Mean and covariance over trials of z = (x, xh) at every time: states, then estimates."""
 
     mean: Float[Array, "T z"]
     cov: Float[Array, "T z z"]
@@ -46,14 +46,14 @@ class Moments(eqx.Module):
 
 @jax.jit
 def moments(problem: Problem, policy: Policy) -> Moments:
-    """Mean and covariance over trials of states and beliefs, at every time, exactly."""
+    """Return the exact mean and covariance over trials of states and beliefs at every time."""
 
     def step(carry: Any, at: Any) -> Any:
         after = predict(at, *carry)
         return after, after
 
     mean_1, cov_1 = joint_start(problem)
-    start = (mean_1[:, None], cov_1[:, :, None])  # as of a single trial
+    start = (mean_1[:, None], cov_1[:, :, None])  # a batch of one trial
     _, (mean, cov) = lax.scan(step, start, joint_system(problem, policy))
     return Moments(
         mean=jnp.concatenate([mean_1[None], mean[..., 0]]),
@@ -63,10 +63,10 @@ def moments(problem: Problem, policy: Policy) -> Moments:
 
 @jax.jit
 def expected_cost(problem: Problem, policy: Policy) -> Float[Array, ""]:
-    """What this policy costs in this world, on average, exactly.
+    """Return the exact expected cost of a policy in the world of a problem.
 
-    The world's own cost is counted. The policy may be one that was made for another world, or
-    by an agent that believes wrongly.
+    The cost is that of `problem`. The policy may have been solved for another problem, or for the
+    beliefs of an agent that are wrong.
     """
     z = moments(problem, policy)
     xx = z.state_cov + jnp.einsum("ti,tj->tij", z.state_mean, z.state_mean)

@@ -1,13 +1,13 @@
-"""The world, the senses, the cost and the start: what an agent is up against.
+"""The control problem: the world, the senses, the cost and the start.
 
     world   x' = A x + B u + V xi + sum_i eps_i C_i u
     senses  y  = H x + W om + sum_j del_j D_j x
     cost    sum_{t=1..T} x' Q x + sum_{t=1..T-1} u' R u
     start   xh_1 ~ N(initial_belief, initial_belief_cov),  x_1 ~ N(xh_1, initial_state_cov)
 
-and the agent's estimate xh, with noise of its own, E eta, in every update. All noises are
-standard normal. V, W and E are factors (the covariance is V V'); the start's spreads are
-covariances, as their names say.
+Every update of the agent's estimate xh adds noise E eta. All noises are standard normal. V, W and E
+are factors (the covariance of V xi is V V'); `initial_belief_cov` and `initial_state_cov` are
+covariances.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from jaxtyping import Array, Float
 from motorcost import checks
 from motorcost.errors import InputError
 
-Matrix = Any  # one matrix, or one for each time step: anything NumPy can read
-Names = Sequence[str] | Mapping[str, str]
+Matrix = Any  # a matrix, or one per time step: anything that NumPy converts to an array
+Names = Sequence[str] | Mapping[str, str]  # names, or a mapping from name to unit
+
+# The longest line of `print(problem)`.
+_LINE_LENGTH = 80
 
 
 class Problem(eqx.Module):
     """A linear-quadratic control problem with signal-dependent noise; immutable, a JAX pytree.
 
-    Every matrix is given once, or once for each time step as a stack along the first axis:
-    T-1 steps, T for Q. Stored, every matrix has its time axis. C and D are lists with one
-    matrix for each noise term, empty for none.
+    A matrix argument is a single matrix, or one per time step as a stack along the first axis:
+    T-1 steps, T for Q. C and D are lists with one matrix (or stack) per noise term.
 
     **Arguments** (n states, m controls, k senses):
 
@@ -42,12 +44,23 @@ class Problem(eqx.Module):
     - `C`: list of (n, m), noise that grows with the control.
     - `D`: list of (k, n), sensory noise that grows with the state.
     - `V` (n, any), `W` (k, any), `E` (n, any): factors of the process noise, the sensory
-      noise, and the noise in the agent's own estimate; none if left out.
-    - `initial_belief` (n,): the mean of the agent's first estimate, zero if left out;
-      `initial_belief_cov`: its spread from trial to trial, `initial_state_cov`: the spread of
-      the true first state around it, both (n, n) and zero if left out.
+      noise, and the noise in the agent's estimate. The default is no noise.
+    - `initial_belief` (n,): the mean of the agent's first estimate. The default is zero.
+    - `initial_belief_cov` (n, n): the covariance of the first estimate over trials.
+      `initial_state_cov` (n, n): the covariance of the true first state around the first
+      estimate. The defaults are zero.
     - `states`, `controls`, `senses`: names, or a mapping from name to unit.
     - `dt`: seconds in a step.
+
+    **Attributes.** The matrices have the names of the arguments, and always a time axis:
+
+    - `A`, `B`, `H`, `V`, `W`, `E`, `R`: axes (time, row, column), T-1 time steps; `Q`: the same
+      with T time steps.
+    - `C`, `D`: axes (time, term, row, column), T-1 time steps. The noise term i of C is
+      `problem.C[:, i]`; without noise terms the second axis has length 0.
+    - `state_names`, `state_units`, and likewise for controls and senses: tuples of strings; a unit
+      is "" where it is not known.
+    - `believed`: the problem that the agent believes in, or None if it believes in this one.
     """
 
     A: Float[Array, "steps n n"]
@@ -97,44 +110,26 @@ class Problem(eqx.Module):
         checks.require_float64()
         T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
         n = _size("A", A, -1, "states")
-
-        def each_step(
-            name: str, value: Matrix, shape: tuple[int | None, int | None], words: str
-        ) -> Any:
-            if value is None:
-                value = np.zeros((shape[0] or 0, 0))
-            return checks.matrix(name, value, shape, words, T - 1, "T-1")
-
-        self.A = each_step("A", A, (n, n), "states, states")
-        self.B = each_step("B", B, (n, _count(controls)), "states, controls")
+        self.A = _per_step("A", A, (n, n), "states, states", T)
+        self.B = _per_step("B", B, (n, _count(controls)), "states, controls", T)
         m = _size("B", self.B, -1, "controls")
         self.C = checks.terms("C", C, (n, m), "states, controls", T - 1, "T-1")
-        self.V = each_step("V", V, (n, None), "states, noises")
-        self.H = each_step("H", H, (_count(senses), n), "senses, states")
+        self.V = _per_step("V", V, (n, None), "states, noises", T)
+        self.H = _per_step("H", H, (_count(senses), n), "senses, states", T)
         k = _size("H", self.H, -2, "senses")
-        self.W = each_step("W", W, (k, None), "senses, noises")
+        self.W = _per_step("W", W, (k, None), "senses, noises", T)
         if checks.is_concrete(self.W) and not np.any(self.W):
-            self.W = self.W[:, :, :0]  # known to be none, which the solver needs to know
+            self.W = self.W[:, :, :0]  # the solver treats senses without any noise differently
         self.D = checks.terms("D", D, (k, n), "senses, states", T - 1, "T-1")
-        self.E = each_step("E", E, (n, None), "states, noises")
+        self.E = _per_step("E", E, (n, None), "states, noises", T)
         self.Q = checks.symmetric("Q", checks.matrix("Q", Q, (n, n), "states, states", T, "T"))
-        self.R = checks.symmetric("R", each_step("R", R, (m, m), "controls, controls"), True)
-
-        def spread(name: str, value: Any) -> Any:
-            if value is None:
-                return jnp.zeros((n, n))
-            array = checks.numbers(name, value)
-            if array.shape != (n, n):
-                raise InputError(
-                    f"{name} must have shape (states, states) = ({n}, {n}), got {array.shape}. "
-                    "It is a covariance"
-                )
-            return checks.symmetric(name, jnp.asarray(array))
-
+        self.R = checks.symmetric(
+            "R", _per_step("R", R, (m, m), "controls, controls", T), definite=True
+        )
         belief = jnp.zeros(n) if initial_belief is None else initial_belief
         self.initial_belief = checks.vector("initial_belief", belief, n, "states")
-        self.initial_belief_cov = spread("initial_belief_cov", initial_belief_cov)
-        self.initial_state_cov = spread("initial_state_cov", initial_state_cov)
+        self.initial_belief_cov = _covariance("initial_belief_cov", initial_belief_cov, n)
+        self.initial_state_cov = _covariance("initial_state_cov", initial_state_cov, n)
         checks.positive(dt=dt)
         self.dt = jnp.asarray(dt, float)
         self.state_names, self.state_units = checks.labels("states", states, n, "state")
@@ -149,34 +144,35 @@ class Problem(eqx.Module):
 
     @property
     def times(self) -> Float[Array, " T"]:
-        """The time of each state, in seconds from the first."""
+        """The times of the states, in seconds from the first."""
         return jnp.arange(self.steps) * self.dt
 
     @property
     def as_believed(self) -> Problem:
-        """The problem that the agent thinks it has: this one, unless `believing` said otherwise."""
+        """The problem that the agent believes in: this one, unless set by `believing`."""
         return self if self.believed is None else self.believed
 
     def replace(self, **changes: Any) -> Problem:
-        """The same problem with other matrices, names or start. What the agent believes stays."""
+        """Return the problem with other matrices, names or start; the agent's beliefs stay."""
         return self._rebuilt(changes).with_believed(self.believed)
 
     def believing(self, **changes: Any) -> Problem:
-        """The same world with an agent that believes otherwise.
+        """Return the same world with an agent that believes in other matrices.
 
-        `problem.believing(C=[])` is an agent that does not know of its own motor noise:
-        its policy is the best one for what it believes, and is played in the world as it is.
-        Any matrix, noise or cost may be believed wrongly, and how far the first estimate is off
-        (`initial_state_cov`). Beliefs add up over several calls.
+        `problem.believing(C=[])` is an agent that does not know of its motor noise: its policy is
+        optimal for what it believes, and is played in the world as it is. Beliefs may differ from
+        the world in any matrix, noise or cost, and in the covariance of the first state around the
+        first estimate (`initial_state_cov`). Repeated calls add up.
         """
         for name in ("steps", "states", "controls", "senses", "dt"):
             if name in changes:
-                raise InputError(f"an agent cannot believe in other {name} than the world has")
+                raise InputError(f"the agent's {name} must be those of the world: leave {name} out")
         for name in ("initial_belief", "initial_belief_cov"):
             if name in changes:
                 raise InputError(
-                    f"{name} already is what the agent believes; to begin with an estimate that "
-                    "is off, give simulate(..., initial_states=..., initial_beliefs=...)"
+                    f"{name} is the agent's belief already: set it with replace({name}=...). For a "
+                    "first estimate that is wrong, use simulate(..., initial_states=..., "
+                    "initial_beliefs=...)"
                 )
         for name in ("A", "B", "H"):
             if name in changes:
@@ -184,42 +180,48 @@ class Problem(eqx.Module):
         return self.with_believed(self.as_believed._rebuilt(changes))
 
     def with_believed(self, believed: Problem | None) -> Problem:
-        """The same world with an agent that believes in another problem altogether, or (None)
-        in this one."""
-        for name in ("B", "H") if believed is not None else ():  # other sizes follow from these
+        """Return the same world with an agent that believes in the problem `believed`, or in this
+        one if it is None."""
+        for name in ("B", "H") if believed is not None else ():  # which determine all sizes
             self._require_size(name, getattr(believed, name).shape)
         return eqx.tree_at(lambda p: p.believed, self, believed, is_leaf=lambda leaf: leaf is None)
 
     def padded(self, steps: int) -> Problem:
-        """The same problem followed by steps in which nothing moves, is sensed or costs anything,
-        up to `steps` in all. What the agent does until then is the same."""
-        more = steps - self.steps
+        """Return the problem, extended to `steps` by steps in which nothing moves, is sensed or
+        costs anything.
 
-        def then(name: str, value: Any) -> Any:
-            last = getattr(self, name)
-            value = last[-1] if value is None else jnp.broadcast_to(value, last.shape[1:])
-            return jnp.concatenate([last, jnp.broadcast_to(value, (more, *value.shape))])
+        The policy and the distribution of states until then are the same. Problems of different
+        length can so be solved and filtered in one batch.
+        """
+        extra = steps - self.steps
 
-        nothing = dict.fromkeys(("B", "C", "V", "H", "D", "E", "Q"), 0.0)
-        after: dict[str, Any] = {"A": jnp.eye(self.A.shape[-1]), "W": None, "R": None, **nothing}
-        changed = {name: then(name, value) for name, value in after.items()}
+        def extended(name: str, value: Any) -> Any:
+            matrices = getattr(self, name)
+            value = matrices[-1] if value is None else jnp.broadcast_to(value, matrices.shape[1:])
+            return jnp.concatenate([matrices, jnp.broadcast_to(value, (extra, *value.shape))])
+
+        zeros = dict.fromkeys(("B", "C", "V", "H", "D", "E", "Q"), 0.0)
+        # None repeats the last matrix: R must stay positive definite, and the rank of W the same.
+        padding: dict[str, Any] = {"A": jnp.eye(self.A.shape[-1]), "W": None, "R": None, **zeros}
+        changed = {name: extended(name, value) for name, value in padding.items()}
         longer = eqx.tree_at(
             lambda p: [getattr(p, name) for name in changed], self, list(changed.values())
         )
-        return (
-            longer if self.believed is None else longer.with_believed(self.believed.padded(steps))
-        )
+        if self.believed is None:
+            return longer
+        return longer.with_believed(self.believed.padded(steps))
 
     def _require_size(self, name: str, shape: tuple[int, ...]) -> None:
-        ours = getattr(self, name).shape
-        if shape not in (ours, ours[1:]):
+        wanted = getattr(self, name).shape
+        if shape not in (wanted, wanted[1:]):
             raise InputError(
-                f"the believed {name} must have the world's shape {ours[1:]} or {ours}, got {shape}"
+                f"the believed {name} must have the world's shape {wanted[1:]} or {wanted}, "
+                f"got {shape}"
             )
 
     def _rebuilt(self, changes: Mapping[str, Any]) -> Problem:
-        # Through the constructor, so that what is changed is checked as on the first day.
-        given: dict[str, Any] = {
+        # Through the constructor, so that changes are checked.
+        arguments: dict[str, Any] = {
             "steps": self.steps,
             "C": [self.C[:, i] for i in range(self.C.shape[1])],
             "D": [self.D[:, j] for j in range(self.D.shape[1])],
@@ -229,20 +231,56 @@ class Problem(eqx.Module):
         }
         plain = ("A", "B", "V", "H", "W", "E", "Q", "R", "dt")
         start = ("initial_belief", "initial_belief_cov", "initial_state_cov")
-        given |= {name: getattr(self, name) for name in plain + start}
+        arguments |= {name: getattr(self, name) for name in plain + start}
         for name in changes:
-            checks.one_of("part of a Problem", name, list(given))
-        return Problem(**(given | dict(changes)))
+            checks.one_of("part of a Problem", name, list(arguments))
+        return Problem(**(arguments | dict(changes)))
 
     def __repr__(self) -> str:
-        n, m, k = len(self.state_names), len(self.control_names), len(self.sense_names)
-        wrong = "" if self.believed is None else ", whose agent believes otherwise"
-        return (
-            f"Problem: {self.steps} steps of {n} states ({', '.join(self.state_names)}), "
-            f"{m} controls ({', '.join(self.control_names)}), "
-            f"{k} senses ({', '.join(self.sense_names)}); noise terms: "
-            f"{self.C.shape[1]} control-dependent, {self.D.shape[1]} state-dependent{wrong}"
+        single = checks.is_concrete(self.dt) and self.dt.ndim == 0
+        lines = [
+            f"Problem: {self.steps} steps" + (f" of {float(self.dt):g} s" if single else ""),
+            _listed("state", self.state_names, self.state_units),
+            _listed("control", self.control_names, self.control_units),
+            _listed("sense", self.sense_names, self.sense_units),
+            f"  noise terms: {self.C.shape[1]} control-dependent (C), "
+            f"{self.D.shape[1]} state-dependent (D)",
+        ]
+        if self.believed is not None:
+            lines.append("  the agent believes in another problem (problem.believed)")
+        return "\n".join(lines)
+
+
+def _listed(kind: str, names: Sequence[str], units: Sequence[str]) -> str:
+    """A line of at most `_LINE_LENGTH` characters with as many of the names as fit."""
+    line = f"  {len(names)} {kind}{'s' if len(names) != 1 else ''}: "
+    for i, (name, unit) in enumerate(zip(names, units, strict=True)):
+        item = (", " if i else "") + (f"{name} ({unit})" if unit else name)
+        ending = "" if i == len(names) - 1 else ", ..."
+        if len(line) + len(item) + len(ending) > _LINE_LENGTH:
+            return line + (", ..." if i else "...")
+        line += item
+    return line
+
+
+def _per_step(
+    name: str, value: Matrix, shape: tuple[int | None, int | None], words: str, T: int
+) -> Float[Array, "steps rows cols"]:
+    """A matrix for each of T-1 steps; one without columns if `value` is None."""
+    if value is None:
+        value = np.zeros((shape[0] or 0, 0))
+    return checks.matrix(name, value, shape, words, T - 1, "T-1")
+
+
+def _covariance(name: str, value: Any, n: int) -> Float[Array, "n n"]:
+    if value is None:
+        return jnp.zeros((n, n))
+    array = checks.numbers(name, value)
+    if array.shape != (n, n):
+        raise InputError(
+            f"{name} must be a covariance of shape (states, states) = ({n}, {n}), got {array.shape}"
         )
+    return checks.symmetric(name, jnp.asarray(array))
 
 
 def _count(names: Names | None) -> int | None:
@@ -252,9 +290,7 @@ def _count(names: Names | None) -> int | None:
 def _size(name: str, value: Matrix, axis: int, words: str) -> int:
     array = checks.numbers(name, value)
     if array.ndim not in (2, 3):
-        raise InputError(
-            f"{name} must be a matrix, or one for each time step, got shape {array.shape}"
-        )
+        raise InputError(f"{name} must be a matrix, or one per time step, got shape {array.shape}")
     if array.shape[axis] == 0:
         raise InputError(f"{name} has no {words}: its shape is {array.shape}")
     return array.shape[axis]

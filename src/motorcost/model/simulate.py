@@ -1,4 +1,4 @@
-"""Play a policy in a world."""
+"""Simulate trials of a policy in a world."""
 
 import math
 from functools import partial
@@ -12,9 +12,9 @@ from jaxtyping import Array, Float, Key
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.model.observer import Observer, observe
+from motorcost.model.observer import Observer, ObserverLike, resolve_observer
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
-from motorcost.model.solver import Policy
 from motorcost.model.trials import Trials
 from motorcost.numerics.linalg import semidefinite_cholesky
 
@@ -25,41 +25,41 @@ def simulate(
     *,
     n_trials: int,
     key: Any,
-    observer: Observer | None = None,
+    observer: ObserverLike = None,
     initial_states: Any = None,
     initial_beliefs: Any = None,
 ) -> Trials:
-    """`n_trials` trials of `policy` in the world of `problem`, recorded through `observer`.
+    """Simulate trials of a policy in the world of a problem.
 
-    The same key gives the same trials, and more trials begin with the same ones (but for
-    rounding). Without an observer every state is recorded, without noise.
+    **Arguments:**
 
-    `initial_states` and `initial_beliefs`, (states,) for all trials or (trials, states) for
-    each, replace the draws from the problem's start. With the states alone given, the beliefs
-    are drawn around them, as far off as the problem's start says they are. The trials remember
-    given states as their `starts`.
+    - `problem`, `policy`: the world, and what the agent does in it. The policy may be one that was
+      solved for another problem of the same sizes.
+    - `n_trials`: the number of trials.
+    - `key`: a random key. The same key gives the same trials; with a larger `n_trials` the first
+      ones are the same up to rounding.
+    - `observer`: how the trials are recorded: an `Observer`, an `ObserverSpec`, or a function from
+      the problem to an `Observer`. The default records every state without noise.
+    - `initial_states`, `initial_beliefs`: (states,) for all trials or (trials, states). They
+      replace the draws from the problem's initial distribution. If only the states are given, the
+      first estimates are drawn around them with `initial_state_cov`. The states are kept as the
+      `starts` of the trials.
+
+    Returns `Trials` with the states, beliefs, controls and senses behind the observed samples.
     """
     n = len(problem.state_names)
     checks.whole("n_trials", n_trials, 1, "the number of trials")
     checks.random_key(key)
     policy.require_fit(problem)
-    observer = observe(problem) if observer is None else observer
-    if observer.S.shape[::2] != (problem.steps, n):
-        raise InputError(
-            f"the observer was made for {observer.S.shape[0]} steps of {observer.S.shape[2]} "
-            f"states, the problem has {problem.steps} of {n}"
-        )
-    start = [
-        None if value is None else _for_each_trial(name, value, n_trials, n)
-        for name, value in (
-            ("initial_states", initial_states),
-            ("initial_beliefs", initial_beliefs),
-        )
-    ]
-    return _simulate(problem, policy, observer, n_trials, key, *start)
+    states = _per_trial("initial_states", initial_states, n_trials, n)
+    beliefs = _per_trial("initial_beliefs", initial_beliefs, n_trials, n)
+    resolved = resolve_observer(problem, observer)
+    return _simulate(problem, policy, resolved, n_trials, key, states, beliefs)
 
 
-def _for_each_trial(name: str, value: Any, n_trials: int, n: int) -> Float[Array, "N n"]:
+def _per_trial(name: str, value: Any, n_trials: int, n: int) -> Float[Array, "N n"] | None:
+    if value is None:
+        return None
     array = checks.numbers(name, value)
     if array.shape not in ((n,), (n_trials, n)):
         raise InputError(
@@ -80,17 +80,8 @@ def _simulate(
     initial_beliefs: Float[Array, "N n"] | None,
 ) -> Trials:
     p, b = problem, policy.believed
-    n, steps = p.A.shape[-1], p.steps - 1
-    shapes = [(n,), (n,), (p.steps, observer.U.shape[-1])]
-    shapes += [(steps, matrix.shape[-1]) for matrix in (p.V, p.W, p.E)]
-    shapes += [(steps, terms.shape[1]) for terms in (p.C, p.D)]
-    around_mean, around_belief, recording_noise, *noises = _normal_draws(key, n_trials, shapes)
-    around_mean = around_mean @ semidefinite_cholesky(p.initial_belief_cov).T
-    around_belief = around_belief @ semidefinite_cholesky(p.initial_state_cov).T
-    xh1 = p.initial_belief + around_mean if initial_beliefs is None else initial_beliefs
-    if initial_states is not None and initial_beliefs is None:
-        xh1 = initial_states - around_belief
-    x1 = xh1 + around_belief if initial_states is None else initial_states
+    belief_noise, state_noise, recording_noise, *noises = _noises(p, observer, n_trials, key)
+    x1, xh1 = _start(p, belief_noise, state_noise, initial_states, initial_beliefs)
 
     def step(carry: Any, at: Any) -> Any:
         x, xh = carry
@@ -102,13 +93,9 @@ def _simulate(
         return (x_next, xh_next), (x_next, xh_next, u, y)
 
     world = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E)
-    at_each_step = (
-        world,
-        (b.A, b.B, b.H),
-        (policy.L, policy.K),
-        [jnp.swapaxes(z, 0, 1) for z in noises],
-    )
-    _, (x, xh, u, y) = lax.scan(step, (x1, xh1), at_each_step)
+    noises = [jnp.swapaxes(noise, 0, 1) for noise in noises]
+    inputs = (world, (b.A, b.B, b.H), (policy.L, policy.K), noises)
+    _, (x, xh, u, y) = lax.scan(step, (x1, xh1), inputs)
     states, beliefs, controls, senses = (
         jnp.swapaxes(value, 0, 1)
         for value in (jnp.concatenate([x1[None], x]), jnp.concatenate([xh1[None], xh]), u, y)
@@ -128,13 +115,35 @@ def _simulate(
     )
 
 
-def _normal_draws(key: Key[Array, ""], n: int, shapes: list[tuple[int, ...]]) -> list[Array]:
-    """Standard normal arrays of these shapes for each of `n` trials.
+def _noises(p: Problem, observer: Observer, n_trials: int, key: Key[Array, ""]) -> list[Array]:
+    """All noises of the simulation, standard normal and with the trials on the first axis: of the
+    first estimate, the first state, the recording, and then xi, om, eta, eps and del.
 
-    One draw, which compiles faster than many; trials first, so that a trial's noise does not
-    depend on how many trials follow it.
+    They are a single draw, which compiles faster than many. With the trials first, the noise of a
+    trial does not depend on the number of trials after it.
     """
+    n, steps = p.A.shape[-1], p.steps - 1
+    shapes = [(n,), (n,), (p.steps, observer.U.shape[-1])]
+    shapes += [(steps, matrix.shape[-1]) for matrix in (p.V, p.W, p.E)]
+    shapes += [(steps, terms.shape[1]) for terms in (p.C, p.D)]
     sizes = [math.prod(shape) for shape in shapes]
-    flat = jax.random.normal(key, (n, sum(sizes)))
+    flat = jax.random.normal(key, (n_trials, sum(sizes)))
     parts = jnp.split(flat, list(accumulate(sizes))[:-1], axis=1)
-    return [part.reshape(n, *shape) for part, shape in zip(parts, shapes, strict=True)]
+    return [part.reshape(n_trials, *shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _start(
+    p: Problem,
+    belief_noise: Float[Array, "N n"],
+    state_noise: Float[Array, "N n"],
+    initial_states: Float[Array, "N n"] | None,
+    initial_beliefs: Float[Array, "N n"] | None,
+) -> tuple[Float[Array, "N n"], Float[Array, "N n"]]:
+    """The first states and the first estimates: drawn, or as given."""
+    around_mean = belief_noise @ semidefinite_cholesky(p.initial_belief_cov).T
+    around_belief = state_noise @ semidefinite_cholesky(p.initial_state_cov).T
+    xh1 = p.initial_belief + around_mean if initial_beliefs is None else initial_beliefs
+    if initial_states is not None and initial_beliefs is None:
+        xh1 = initial_states - around_belief
+    x1 = xh1 + around_belief if initial_states is None else initial_states
+    return x1, xh1

@@ -1,16 +1,18 @@
-"""The agent's policy: Todorov's alternation (appendix B of the paper).
+"""Find the agent's policy by Todorov's alternation (appendix B of the paper).
 
-A backward pass gives the control gains L that are best for the filter gains K, a forward pass
-the filter gains that are best for L, until neither changes. One such round is a sweep.
+A backward pass gives the control gains L that are optimal for the filter gains K, a forward pass
+the filter gains that are optimal for L (`passes`). Both together are one iteration; iterations go
+on until the gains no longer change.
 
-Sweeps settle slowly where motor noise matters much, so each starts not from the last gains but
-from the best combination of the last few (`fixed_point`), unless that costs more than the last.
+Iterations converge slowly where motor noise is strong. Therefore an iteration starts not from the
+last control gains but from a combination of the last few (`numerics.anderson`), unless that
+combination costs more than the last gains.
 
-Derivatives do not follow the sweeps: at the fixed point L = backward(K) and K = forward(L), and
+Derivatives do not follow the iterations: at the fixed point L = backward(K) and K = forward(L), and
 the implicit function theorem gives dL and dK from a linear equation, in forward and in reverse
 mode and to any order.
 
-Problems may have lanes: many side by side, along axes after those of the matrices.
+Problems may have a batch on the last axes, after those of the matrices.
 """
 
 from functools import partial
@@ -25,71 +27,22 @@ from jaxtyping import Array, Bool, Float, Int
 
 from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
+from motorcost.model.passes import backward_pass, forward_pass
+from motorcost.model.policy import FilterGains, Gains, Policy
 from motorcost.model.problem import Problem
-from motorcost.numerics.fixed_point import Acceleration, solve_linear
-from motorcost.numerics.linalg import (
-    RANK_TOLERANCE,
-    batch_size,
-    congruence,
-    diagonal,
-    is_definite,
-    map_leading_axis,
-    mm,
-    mmT,
-    semidefinite_cholesky,
-    solve_least,
-    solve_semidefinite,
-    symmetrised,
-    transposed,
-)
+from motorcost.numerics.anderson import Acceleration
+from motorcost.numerics.linalg import batch_size, is_definite, map_leading_axis, mm
+from motorcost.numerics.linear_equations import solve_linear
 
-Gains = Float[Array, "steps m n *lanes"]
-FilterGains = Float[Array, "steps n k *lanes"]
-
-
-class Policy(eqx.Module):
-    """What the agent does: u = -L xh, xh' = A^ xh + B^ u + K (y - H^ xh) + E eta.
-
-    - `L` (T-1, controls, states) and `K` (T-1, states, senses): the gains.
-    - `believed`: the problem the agent thinks it has, with its A^, B^ and H^.
-    - `expected_cost`: what the agent expects to pay, exactly, if its beliefs are right; see
-      `motorcost.expected_cost` for what it pays in another world.
-    - `converged`: whether the gains settled; `sweeps`: after how many sweeps.
-    - `iteration_costs`: the expected cost of the gains tried in each sweep, NaN after the last one.
-    """
-
-    L: Gains
-    K: FilterGains
-    believed: Problem
-    expected_cost: Float[Array, "*lanes"]
-    iterations: Int[Array, "*lanes"]
-    converged: Bool[Array, "*lanes"]
-    iteration_costs: Float[Array, "max_iterations *lanes"]
-
-    def require_fit(self, problem: Problem) -> None:
-        """Raise unless the gains have the sizes of this problem."""
-        steps, n, m = problem.B.shape
-        wanted = (steps, m, n), (steps, n, problem.H.shape[1])
-        if (self.L.shape, self.K.shape) != wanted:
-            raise InputError(
-                f"the policy was solved for another problem: its L and K have shapes "
-                f"{self.L.shape} and {self.K.shape}, this problem needs {wanted[0]} and {wanted[1]}"
-            )
-
-    def __repr__(self) -> str:
-        if not checks.is_concrete(self.converged) or self.converged.ndim:
-            return f"Policy(L={self.L.shape}, K={self.K.shape})"
-        state = "settled" if self.converged else "did not settle"
-        return (
-            f"Policy: expected cost {float(self.expected_cost):.10g}, gains {state} "
-            f"in {int(self.iterations)} sweeps"
-        )
-
-
-# When the gains count as settled, and how many sweeps they are given.
+# The iterations have converged if another one would change no control by more than this fraction
+# of its size.
 TOLERANCE = 1e-10
+
+# The default limit on the number of iterations. At 200 points of its parameters' supports the
+# reaching task needed at most 40 (benchmarks/iterations.py).
 MAX_ITERATIONS = 500
-# Costs that differ by less than this are the same.
+
+# Expected costs that differ by less than this fraction are equal up to rounding.
 _COST_ROUNDING = 1e-12
 
 
@@ -100,306 +53,218 @@ def solve(
     max_iterations: int = MAX_ITERATIONS,
     throw: bool = True,
 ) -> Policy:
-    """The best linear policy for what the agent believes.
+    """Find the optimal linear policy for the problem that the agent believes in.
 
-    Sweeps until the gains stop changing: until what one more sweep would do to any control is less
-    than `tolerance` of that control's size. If that does not happen within `max_iterations`, raises
-    `ConvergenceError`; with `throw=False`, and always inside `jit`, `vmap` and `grad`, returns
-    a policy with `converged` false (and gains that are finite all the same). There, `converged`
-    is false too for costs and covariances that are not positive (semi)definite.
+    **Arguments:**
 
-    Derivatives hold fixed what has no variance at all: a noise or spread that is exactly zero is
-    taken as known to be zero.
+    - `tolerance`: the iterations stop when another one would change no control by more than this
+      fraction of its size (root mean square over trials).
+    - `max_iterations`: the largest number of iterations.
+    - `throw`: whether to raise a `ConvergenceError` if the iterations do not converge. With
+      `throw=False`, and always inside `jit`, `vmap` and `grad`, the policy is returned with
+      `converged` false; its gains are finite all the same. There, `converged` is also false for
+      costs and covariances that are not positive (semi)definite.
+
+    Derivatives treat a noise or spread that is exactly zero as known to be zero: directions
+    without any variance are held fixed.
     """
     if not isinstance(problem, Problem):
-        raise InputError(f"solve needs a Problem, got {problem!r}: call the task to make one")
+        raise InputError(
+            f"solve needs a Problem, got {problem!r}: a task is a function that returns one, as in "
+            "mc.solve(mc.tasks.reaching())"
+        )
     checks.positive(tolerance=tolerance)
-    checks.whole("max_iterations", max_iterations, 1, "the most sweeps to try")
+    checks.whole("max_iterations", max_iterations, 1, "the largest number of iterations")
     policy = _solve(problem.as_believed, tolerance, max_iterations)
     concrete = all(checks.is_concrete(leaf) for leaf in (policy.converged, policy.expected_cost))
     if throw and concrete and not policy.converged:
-        raise ConvergenceError(_why(policy, max_iterations))
+        raise ConvergenceError(_failure(policy, max_iterations))
     return policy
 
 
 def solve_each(problems: Problem) -> Policy:
-    """The policies of problems that are stacked along the first axis, as `solve` would find them
-    with `throw=False`: side by side, as many at a time as is fastest."""
+    """Solve problems that are stacked along the first axis, as `solve(..., throw=False)` would.
 
-    def side_by_side(problems: Problem) -> Policy:
-        lanes_last = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), problems)
-        policies = _solve(lanes_last.as_believed, TOLERANCE, MAX_ITERATIONS)
+    They are solved in batches of the size that is fastest, and the policies are stacked along the
+    first axis as well.
+    """
+
+    def solve_batch(problems: Problem) -> Policy:
+        batch_last = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), problems)
+        policies = _solve(batch_last.as_believed, TOLERANCE, MAX_ITERATIONS)
         return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), policies)
 
     count, _, n, _ = problems.B.shape
     if count == 1:
         return map_leading_axis(partial(solve, throw=False), problems)
-    blocks = -(-count // batch_size(n))
-    if blocks == 1:
-        return side_by_side(problems)
-    size = -(-count // blocks)
-    pad = blocks * size - count
+    batches = -(-count // batch_size(n))
+    if batches == 1:
+        return solve_batch(problems)
+    size = -(-count // batches)
+    padding = batches * size - count
 
-    def in_blocks(leaf: Array) -> Array:
-        filled = jnp.concatenate([leaf, jnp.broadcast_to(leaf[-1:], (pad, *leaf.shape[1:]))])
-        return filled.reshape(blocks, size, *leaf.shape[1:])
+    def in_batches(leaf: Array) -> Array:
+        # The last batch is filled up with copies of the last problem.
+        copies = jnp.broadcast_to(leaf[-1:], (padding, *leaf.shape[1:]))
+        return jnp.concatenate([leaf, copies]).reshape(batches, size, *leaf.shape[1:])
 
-    policies = lax.map(side_by_side, jax.tree.map(in_blocks, problems))
-    return jax.tree.map(lambda leaf: leaf.reshape(blocks * size, *leaf.shape[2:])[:count], policies)
+    policies = lax.map(solve_batch, jax.tree.map(in_batches, problems))
+    return jax.tree.map(
+        lambda leaf: leaf.reshape(batches * size, *leaf.shape[2:])[:count], policies
+    )
 
 
-def _why(policy: Policy, max_iterations: int) -> str:
-    cost, sweeps = float(policy.expected_cost), int(policy.iterations)
-    if sweeps < max_iterations:
+def _failure(policy: Policy, max_iterations: int) -> str:
+    cost, iterations = float(policy.expected_cost), int(policy.iterations)
+    if iterations < max_iterations:
         return (
-            f"the expected cost grew beyond all numbers in sweep {sweeps}: numbers are too large, "
+            f"the expected cost overflowed in iteration {iterations}: the numbers are too large, "
             "the world is too unstable, or its noise that grows with control and state (C, D) is "
             "too strong for any linear policy"
         )
     return (
-        f"the gains did not settle within {max_iterations} iterations (expected cost {cost:.6g} "
-        "after the last): raise max_iterations, or the tolerance if rounding limits it, as it "
+        f"the gains did not converge within {max_iterations} iterations (the last expected cost "
+        f"is {cost:.6g}): raise max_iterations, or the tolerance if rounding limits it, as it "
         "does where senses are almost without noise"
     )
 
 
 @partial(jax.jit, static_argnames="max_iterations")
 def _solve(problem: Problem, tolerance: float | Float[Array, ""], max_iterations: int) -> Policy:
-    quiet, within = lax.stop_gradient((problem, tolerance))
-    last = lax.stop_gradient(_sweep_until_settled(quiet, within, max_iterations))
-    settled = last.settled & _makes_sense(quiet)
-    # Where the sweeps failed, what follows runs on a world of zeros: its results are not used,
-    # and its derivatives are zero instead of NaN.
-    solved = jax.tree.map(lambda leaf: jnp.where(settled, leaf, 0.0), problem)
-    L, K = _differentiable(solved, last.L, last.K, settled)
+    constant, constant_tolerance = lax.stop_gradient((problem, tolerance))
+    last = lax.stop_gradient(_iterate(constant, constant_tolerance, max_iterations))
+    converged = last.converged & _is_valid(constant)
+    # Where the iterations failed, what follows runs on a problem of zeros: its results are not
+    # used, and its derivatives are zero instead of NaN.
+    solved = jax.tree.map(lambda leaf: jnp.where(converged, leaf, 0.0), problem)
+    L, K = _differentiable(solved, last.L, last.K, converged)
     cost = forward_pass(solved, L).cost
     return Policy(
         L=L,
         K=K,
         believed=problem,
-        expected_cost=jnp.where(settled, cost, last.cost),
+        expected_cost=jnp.where(converged, cost, last.cost),
         iterations=last.iterations,
-        converged=settled,
+        converged=converged,
         iteration_costs=last.costs,
     )
 
 
-def backward_pass(problem: Problem, K: FilterGains) -> Gains:
-    """The control gains that are best for these filter gains."""
-    p = problem
-
-    def step(carry: Any, at: Any) -> Any:
-        Px, Pe = carry  # what a unit of state, and of estimation error, will cost
-        A, B, C, H, D, Q, R, K = at
-        PxA, PxB = mm(Px, A), mm(Px, B)
-        M = R + mm(transposed(B), PxB)
-        for i in range(C.shape[0]):
-            M = M + congruence(transposed(C[i]), Px + Pe)
-        BPA = mm(transposed(B), PxA)
-        # R is positive definite, so there is no zero to look out for.
-        L = solve_semidefinite(symmetrised(M), BPA, jnp.zeros_like(M[0]))
-        saved = mm(transposed(BPA), L)
-        Px_next = Q + mm(transposed(A), PxA) - saved
-        Pe_next = saved + congruence(transposed(A - mm(K, H)), Pe)
-        if D.shape[0]:
-            KPK = congruence(transposed(K), Pe)
-            for j in range(D.shape[0]):
-                Px_next = Px_next + congruence(transposed(D[j]), KPK)
-        return (symmetrised(Px_next), symmetrised(Pe_next)), L
-
-    end = (p.Q[-1], jnp.zeros_like(p.Q[-1]))
-    _, L = lax.scan(step, end, (p.A, p.B, p.C, p.H, p.D, p.Q[:-1], p.R, K), reverse=True)
-    return L
-
-
-class Forward(NamedTuple):
-    """What a forward pass finds: the filter gains, the pair's expected cost, and the mean square
-    of the estimates xh at each step."""
-
-    K: FilterGains
-    cost: Float[Array, "*lanes"]
-    estimates: Float[Array, "steps n n *lanes"]
-
-
-def forward_pass(problem: Problem, L: Gains) -> Forward:
-    """The filter gains that are best for these control gains."""
-    p = problem
-    # Senses without any noise leave no error in what they see. Then many gains are equally good,
-    # of which the least must be taken: others blow up what rounding leaves.
-    noiseless = p.W.shape[2] == 0 and p.D.shape[1] == 0
-    # An estimate without noise of its own is uncorrelated with its error, for the filter is the
-    # best one: then there is nothing between the two to follow.
-    uncorrelated = p.E.shape[2] == 0
-
-    def step(carry: Any, at: Any) -> Any:
-        # Second moments, means included: of the error e = x - xh, of the estimate xh, and
-        # between the two.
-        Se, Sh, She = carry
-        A, B, C, V, H, W, D, E, Q, R, L = at
-        Sx = Se + Sh if uncorrelated else Se + Sh + She + transposed(She)
-        sense_noise = mmT(W, W)
-        for j in range(D.shape[0]):
-            sense_noise = sense_noise + congruence(D[j], Sx)
-        HSe = mm(H, Se)
-        M = symmetrised(mmT(HSe, H) + sense_noise)
-        sensed = (mm(H, Sx) * H).sum(axis=1)
-        solve = solve_least if noiseless else solve_semidefinite
-        floor = RANK_TOLERANCE * jnp.maximum(sensed, 0.0)
-        K = transposed(solve(M, mmT(HSe, A), floor))
-
-        # The paper shortens these with the formula for K. Written out they hold for any K
-        # and stay positive semidefinite whatever the rounding.
-        A_L, A_K = A - mm(B, L), A - mm(K, H)
-        EE = mmT(E, E)
-        uu = congruence(L, Sh)
-        KNK = congruence(K, sense_noise)
-        Se_next = congruence(A_K, Se) + KNK + mmT(V, V) + EE
-        for i in range(C.shape[0]):
-            Se_next = Se_next + congruence(C[i], uu)
-        Sh_next = congruence(A_L, Sh) + congruence(K, M) + EE
-        She_next = She
-        if not uncorrelated:
-            across = mm(A_L, She)
-            cross = mmT(mmT(across, H), K)
-            Sh_next = Sh_next + cross + transposed(cross)
-            She_next = mmT(across + mm(K, HSe), A_K) - KNK - EE
-        cost = jnp.sum(Q * Sx, axis=(0, 1)) + jnp.sum(R * uu, axis=(0, 1))
-        if noiseless:
-            Sx_next = Se_next + Sh_next + She_next + transposed(She_next)
-            Se_next = _without_rounding(Se_next, Sx_next)
-        after = (symmetrised(Se_next), symmetrised(Sh_next), She_next)
-        return after, (K, cost, Sh)
-
-    m1 = p.initial_belief
-    start = (
-        p.initial_state_cov,
-        m1[:, None] * m1[None, :] + p.initial_belief_cov,
-        jnp.zeros_like(p.initial_state_cov),
-    )
-    each_step = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, p.Q[:-1], p.R, L)
-    (Se, Sh, She), (K, costs, estimates) = lax.scan(step, start, each_step)
-    at_end = jnp.sum(p.Q[-1] * (Se + Sh + She + transposed(She)), axis=(0, 1))
-    return Forward(K, jnp.sum(costs, axis=0) + at_end, estimates)
-
-
-def _without_rounding(
-    Se: Float[Array, "n n *lanes"], Sx: Float[Array, "n n *lanes"]
-) -> Float[Array, "n n *lanes"]:
-    """Se without the directions in which only rounding is left of it.
-
-    Which errors are zero decides the next gains, and only the size of the states tells a zero
-    from a small number; left alone, rounding would grow until it looks like one.
-    """
-    floor = RANK_TOLERANCE * jnp.maximum(diagonal(Sx), 0.0)
-    L = semidefinite_cholesky(lax.stop_gradient(symmetrised(Se)), lax.stop_gradient(floor))
-    return symmetrised(Se) + lax.stop_gradient(mmT(L, L) - symmetrised(Se))
-
-
 class _Progress(NamedTuple):
+    """The state of the iterations: the last accepted gains, and what is known of them."""
+
     L: Gains
     K: FilterGains
-    cost: Float[Array, "*lanes"]
-    estimates: Float[Array, "steps n n *lanes"]
+    cost: Float[Array, "*batch"]
+    estimates: Float[Array, "steps n n *batch"]
     acceleration: Acceleration
-    iterations: Int[Array, "*lanes"]
-    settled: Bool[Array, "*lanes"]
-    finite: Bool[Array, "*lanes"]
-    costs: Float[Array, "max_iterations *lanes"]
+    iterations: Int[Array, "*batch"]
+    converged: Bool[Array, "*batch"]
+    finite: Bool[Array, "*batch"]
+    costs: Float[Array, "max_iterations *batch"]
+
+    def active(self, max_iterations: int) -> Bool[Array, "*batch"]:
+        """Which elements of the batch go on."""
+        return (self.iterations < max_iterations) & ~self.converged & self.finite
 
 
-def _sweep_until_settled(problem: Problem, tolerance: Any, max_iterations: int) -> _Progress:
-    """The last sweep's gains, or the last finite ones if they grow beyond all bounds.
+def _iterate(problem: Problem, tolerance: Any, max_iterations: int) -> _Progress:
+    """Iterate until the gains converge; if they overflow, up to the last finite ones."""
+    return lax.while_loop(
+        lambda progress: progress.active(max_iterations).any(),
+        partial(_iteration, problem, tolerance, max_iterations),
+        _first_progress(problem, max_iterations),
+    )
 
-    The first sweep knows no signal-dependent noise and no filter: it finds the plain
-    linear-quadratic regulator, a start that is finite and stable wherever the problem can be
-    controlled at all.
+
+def _first_progress(p: Problem, max_iterations: int) -> _Progress:
+    batch = p.dt.shape
+    steps, n, m, *_ = p.B.shape
+    L = jnp.zeros((steps, m, n, *batch))
+    return _Progress(
+        L=L,
+        K=jnp.zeros((steps, n, p.H.shape[1], *batch)),
+        cost=jnp.full(batch, jnp.inf),
+        estimates=jnp.zeros((steps, n, n, *batch)),
+        acceleration=Acceleration.empty(L),
+        iterations=jnp.zeros(batch, int),
+        converged=jnp.zeros(batch, bool),
+        finite=jnp.ones(batch, bool),
+        costs=jnp.full((max_iterations, *batch), jnp.nan),
+    )
+
+
+def _iteration(
+    problem: Problem, tolerance: Any, max_iterations: int, progress: _Progress
+) -> _Progress:
+    """A backward pass, acceleration, and a forward pass.
+
+    The first backward pass is that of the problem without signal-dependent noise and without a
+    filter: it finds the linear-quadratic regulator, a start that is finite and stable wherever the
+    problem can be controlled at all.
     """
     p = problem
-    lanes = p.dt.shape
-
-    def active(so_far: _Progress) -> Bool[Array, "*lanes"]:
-        return (so_far.iterations < max_iterations) & ~so_far.settled & so_far.finite
-
-    # Plain sweeps make the cost less each time, unless the estimate has noise of its own. Combined
-    # ones need not, and could end on a saddle: where the cost grows, go back and take a plain one.
-    descends = p.E.shape[2] == 0
-
-    def grows(
-        cost: Float[Array, "*lanes"], before: Float[Array, "*lanes"]
-    ) -> Bool[Array, "*lanes"]:
-        return (cost > before * (1 + _COST_ROUNDING)) & descends
-
-    def sweep(so_far: _Progress) -> _Progress:
-        first = so_far.iterations == 0
-        quiet = eqx.tree_at(
-            lambda p: (p.C, p.D), p, [jnp.where(first, 0.0, noise) for noise in (p.C, p.D)]
-        )
-        L = backward_pass(quiet, so_far.K)
-        change = _change(L - so_far.L, L, so_far.estimates)
-        settled = first if _separates(p) else ~first & (change <= tolerance)
-        tried, acceleration = so_far.acceleration.next(so_far.L, L, so_far.iterations.max())
-        # The first sweep was of another problem: nothing is to be learnt from it.
-        acceleration = acceleration.forgotten(first)
-        tried = jnp.where(settled, L, tried)
-        forward = forward_pass(p, tried)
-        finite = (
-            jnp.isfinite(forward.cost)
-            & jnp.isfinite(tried).all(axis=(0, 1, 2))
-            & jnp.isfinite(forward.K).all(axis=(0, 1, 2))
-        )
-        combined = ((tried != L) & jnp.isfinite(L)).any(axis=(0, 1, 2))
-        refused = combined & (~finite | grows(forward.cost, so_far.cost))
-        now = active(so_far)
-        kept = now & finite & ~refused
-
-        def where(new: Any, old: Any) -> Any:
-            return jax.tree.map(lambda a, b: jnp.where(kept, a, b), new, old)
-
-        here = jnp.arange(max_iterations).reshape(-1, *[1] * len(lanes)) == so_far.iterations
-        return _Progress(
-            L=where(tried, so_far.L),
-            K=where(forward.K, so_far.K),
-            cost=where(forward.cost, so_far.cost),
-            estimates=where(forward.estimates, so_far.estimates),
-            acceleration=where(acceleration, so_far.acceleration.forgotten(refused)),
-            iterations=so_far.iterations + now,
-            settled=so_far.settled | (kept & settled),
-            finite=so_far.finite & (finite | refused | ~now),
-            costs=jnp.where(here & now & finite, forward.cost, so_far.costs),
-        )
-
-    steps, n, m, *_ = p.B.shape
-    k = p.H.shape[1]
-    L = jnp.zeros((steps, m, n, *lanes))
-    start = _Progress(
-        L=L,
-        K=jnp.zeros((steps, n, k, *lanes)),
-        cost=jnp.full(lanes, jnp.inf),
-        estimates=jnp.zeros((steps, n, n, *lanes)),
-        acceleration=Acceleration.empty(L),
-        iterations=jnp.zeros(lanes, int),
-        settled=jnp.zeros(lanes, bool),
-        finite=jnp.ones(lanes, bool),
-        costs=jnp.full((max_iterations, *lanes), jnp.nan),
+    first = progress.iterations == 0
+    without_noise = [jnp.where(first, 0.0, noise) for noise in (p.C, p.D)]
+    L = backward_pass(eqx.tree_at(lambda p: (p.C, p.D), p, without_noise), progress.K)
+    change = _change(L - progress.L, L, progress.estimates)
+    converged = first if _separates(p) else ~first & (change <= tolerance)
+    tried, acceleration = progress.acceleration.next(progress.L, L, progress.iterations.max())
+    # The first pass was that of another problem, so it must not enter the history.
+    acceleration = acceleration.without_history(first)
+    tried = jnp.where(converged, L, tried)
+    forward = forward_pass(p, tried)
+    finite = (
+        jnp.isfinite(forward.cost)
+        & jnp.isfinite(tried).all(axis=(0, 1, 2))
+        & jnp.isfinite(forward.K).all(axis=(0, 1, 2))
     )
-    return lax.while_loop(lambda so_far: active(so_far).any(), sweep, start)
+    # A plain iteration never raises the cost, unless the estimate has noise of its own (E). An
+    # accelerated one may, and could then converge to a saddle of the cost: where the cost rises,
+    # the gains are refused, and the next iteration is a plain one from the last accepted gains.
+    rises = (forward.cost > progress.cost * (1 + _COST_ROUNDING)) & (p.E.shape[2] == 0)
+    accelerated = ((tried != L) & jnp.isfinite(L)).any(axis=(0, 1, 2))
+    refused = accelerated & (~finite | rises)
+    active = progress.active(max_iterations)
+    accepted = active & finite & ~refused
+
+    def where_accepted(new: Any, old: Any) -> Any:
+        return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
+
+    numbers = jnp.arange(max_iterations).reshape(-1, *[1] * first.ndim)
+    this_iteration = numbers == progress.iterations
+    return _Progress(
+        L=where_accepted(tried, progress.L),
+        K=where_accepted(forward.K, progress.K),
+        cost=where_accepted(forward.cost, progress.cost),
+        estimates=where_accepted(forward.estimates, progress.estimates),
+        acceleration=where_accepted(acceleration, progress.acceleration.without_history(refused)),
+        iterations=progress.iterations + active,
+        converged=progress.converged | (accepted & converged),
+        finite=progress.finite & (finite | refused | ~active),
+        costs=jnp.where(this_iteration & active & finite, forward.cost, progress.costs),
+    )
 
 
 def _separates(problem: Problem) -> bool:
-    """Whether neither gain depends on the other: without signal-dependent noise, control and
-    estimation are separate problems, and a single sweep solves both."""
+    """Whether control and estimation are separate problems, which a single iteration solves.
+
+    They are without signal-dependent noise: then neither gain depends on the other.
+    """
     return problem.C.shape[1] == 0 and problem.D.shape[1] == 0
 
 
 def _change(
-    dL: Gains, L: Gains, estimates: Float[Array, "steps n n *lanes"]
-) -> Float[Array, "*lanes"]:
-    """How much a change of the gains would be noticed: the root mean square change of each
-    control, over that control's largest. So units do not matter, nor gains on what is always
-    zero."""
+    dL: Gains, L: Gains, estimates: Float[Array, "steps n n *batch"]
+) -> Float[Array, "*batch"]:
+    """The largest change of a control that a change of the gains makes, relative to its size.
+
+    Both are root mean squares over trials, the size the largest over time. Therefore neither units
+    matter nor gains on states that are always zero.
+    """
 
     def mean_square(gains: Array) -> Array:
-        return (jax.vmap(mm)(gains, estimates) * gains).sum(axis=2)  # (steps, m, *lanes)
+        return (jax.vmap(mm)(gains, estimates) * gains).sum(axis=2)  # (steps, m, *batch)
 
     largest = mean_square(L).max(axis=0)
     changes = mean_square(dL).max(axis=0)
@@ -407,53 +272,63 @@ def _change(
     return jnp.sqrt(jnp.maximum(relative.max(axis=0), 0.0))
 
 
-def _makes_sense(problem: Problem) -> Bool[Array, "*lanes"]:
-    """Whether costs and spreads are what they must be. Checked when a problem is made, but for
-    the values that were not known then."""
+def _is_valid(problem: Problem) -> Bool[Array, "*batch"]:
+    """Whether costs and covariances are positive (semi)definite.
+
+    A `Problem` checks this when it is made, but only for values that are concrete then.
+    """
     p = problem
-    spreads = jnp.stack([p.initial_belief_cov, p.initial_state_cov], axis=2)
+    covariances = jnp.stack([p.initial_belief_cov, p.initial_state_cov], axis=2)
     Q, R = jnp.moveaxis(p.Q, 0, 2), jnp.moveaxis(p.R, 0, 2)
-    semidefinite = [is_definite(each, semi=True).all(axis=0) for each in (Q, spreads)]
-    return semidefinite[0] & semidefinite[1] & is_definite(R).all(axis=0)
+    return (
+        is_definite(Q, semi=True).all(axis=0)
+        & is_definite(covariances, semi=True).all(axis=0)
+        & is_definite(R).all(axis=0)
+    )
 
 
 @jax.custom_jvp
 def _differentiable(
-    problem: Problem, L: Gains, K: FilterGains, converged: Bool[Array, "*lanes"]
+    problem: Problem, L: Gains, K: FilterGains, converged: Bool[Array, "*batch"]
 ) -> tuple[Gains, FilterGains]:
-    """L and K themselves, with L = backward(K) and K = forward(L), and their derivatives by the
-    problem."""
+    """L and K themselves, which satisfy L = backward(K) and K = forward(L), with derivatives with
+    respect to the problem."""
     return L, K
 
 
 def _implicit_derivative(primals: Any, tangents: Any) -> Any:
+    """The derivative of the fixed point: dL = backward'(dp, dK) and dK = forward'(dp, dL).
+
+    Eliminating dK leaves the linear equation dL - backward'(0, forward'(0, dL)) =
+    backward'(dp, forward'(dp, 0)), solved here without forming its matrix.
+    """
     problem, L, K, converged = primals
-    # Most parts of a problem do not depend on what is free: leave them out, for each that stays
-    # makes the program longer.
+    # Most matrices of a problem do not depend on the free parameters. Their tangents are symbolic
+    # zeros, and leaving them out makes the program much shorter.
     leaves, tree = jax.tree.flatten(problem)
     dots = jax.tree.leaves(tangents[0], is_leaf=lambda leaf: isinstance(leaf, SymbolicZero))
-    moving = [i for i, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
-    some, some_dot = [leaves[i] for i in moving], [dots[i] for i in moving]
+    varying = [i for i, dot in enumerate(dots) if not isinstance(dot, SymbolicZero)]
+    values, values_dot = [leaves[i] for i in varying], [dots[i] for i in varying]
 
-    def moved(some: Any) -> Problem:
-        by_index = dict(zip(moving, some, strict=True))
+    def with_values(values: Any) -> Problem:
+        by_index = dict(zip(varying, values, strict=True))
         return jax.tree.unflatten(tree, [by_index.get(i, leaf) for i, leaf in enumerate(leaves)])
 
     # Called again here, so that the derivative can itself be differentiated.
     L, K = _differentiable(problem, L, K, converged)
-    _, backward = jax.linearize(lambda some, K: backward_pass(moved(some), K), some, K)
-    _, forward = jax.linearize(lambda some, L: forward_pass(moved(some), L).K, some, L)
-    still = jax.tree.map(jnp.zeros_like, some)
-    L_dot = backward(some_dot, forward(some_dot, jnp.zeros_like(L)))
+    _, backward = jax.linearize(lambda values, K: backward_pass(with_values(values), K), values, K)
+    _, forward = jax.linearize(lambda values, L: forward_pass(with_values(values), L).K, values, L)
+    fixed = jax.tree.map(jnp.zeros_like, values)
+    L_dot = backward(values_dot, forward(values_dot, jnp.zeros_like(L)))
     if not _separates(problem):
         L_dot = lax.custom_linear_solve(
-            lambda v: v - backward(still, forward(still, v)),
+            lambda v: v - backward(fixed, forward(fixed, v)),
             L_dot,
             solve_linear,
             transpose_solve=solve_linear,
         )
     L_dot = jnp.where(converged, L_dot, 0.0)
-    return (L, K), (L_dot, jnp.where(converged, forward(some_dot, L_dot), 0.0))
+    return (L, K), (L_dot, jnp.where(converged, forward(values_dot, L_dot), 0.0))
 
 
 _differentiable.defjvp(_implicit_derivative, symbolic_zeros=True)

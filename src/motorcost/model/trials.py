@@ -1,4 +1,8 @@
-"""Behaviour, recorded or simulated."""
+"""Recorded or simulated behaviour.
+
+`Trials` hold samples on the time grid of a model, with units and conditions;
+`trials_in_model_units` converts them to the units of a problem.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,14 @@ from jaxtyping import Array, Float
 
 from motorcost import checks
 from motorcost.errors import InputError
+from motorcost.markup import html_table
+from motorcost.model import units as conversion
+from motorcost.model.grid import place
 from motorcost.model.problem import Names, Problem
 
 
 class PerTrial:
-    """A value for each trial, known even while JAX traces, so that trials can be grouped by it."""
+    """One value per trial, concrete even while JAX traces, so that trials can be grouped by it."""
 
     def __init__(self, values: Any) -> None:
         self.values = np.array(values)
@@ -37,16 +44,24 @@ class PerTrial:
 class Trials(eqx.Module):
     """Trials of one task; axes (trial, time, dimension).
 
-    - `observed`: what the experimenter recorded, a channel for each of `channel_names`, NaN where
-      a sample is missing and after a trial's end.
-    - `times`: seconds from the first sample, on the model's grid.
-    - `starts`: each trial's first state, where it is known (trial, state), or None.
-    - `states`, `beliefs` (T each), `controls`, `senses` (T-1 each): the truth behind it, for
-      simulated trials, else None.
-    - `lengths`: the number of model steps of each trial, its horizon T.
-    - `conditions`: by name, a value for each trial (a target, a load).
+    `Trials.recorded` makes them from recorded samples, `simulate` from a model, and
+    `mc.io.read(file).trials(dt=...)` from a file.
 
-    `Trials.recorded` makes them from recordings, `simulate` from a model.
+    **Attributes:**
+
+    - `observed`: the recorded samples, one channel for each of `channel_names`, NaN where a sample
+      is missing and after the end of a trial.
+    - `times`: seconds from the first sample, on the grid of the model.
+    - `lengths`: the number of model steps of each trial, its horizon T.
+    - `channel_names`, `channel_units`: tuples of strings; a unit is "" where it is not known.
+    - `conditions`: one value per trial (a target, a load), by name; `condition_units`: their
+      units, by name, "" where they are not known.
+    - `starts`: the first state of each trial (trial, state) where it is known, or None; always in
+      the units of the problem.
+    - `states`, `beliefs` (T each), `controls`, `senses` (T-1 each): of simulated trials, in the
+      units of the problem; None for recorded ones.
+    - `complete`: whether no sample is missing before the end of a trial; None if the samples are
+      not concrete.
     """
 
     observed: Float[Array, "N T o"]
@@ -58,9 +73,9 @@ class Trials(eqx.Module):
     senses: Float[Array, "N steps k"] | None
     channel_names: tuple[str, ...] = eqx.field(static=True)
     channel_units: tuple[str, ...] = eqx.field(static=True)
-    complete: bool | None = eqx.field(static=True)  # none missing before a trial's end, if known
+    complete: bool | None = eqx.field(static=True)
     _lengths: PerTrial = eqx.field(static=True)
-    _conditions: tuple[tuple[str, PerTrial], ...] = eqx.field(static=True)
+    _conditions: tuple[tuple[str, PerTrial, str], ...] = eqx.field(static=True)  # name, .., unit
 
     def __init__(
         self,
@@ -75,6 +90,7 @@ class Trials(eqx.Module):
         senses: Float[Array, "N steps k"] | None = None,
         lengths: Any = None,
         conditions: Mapping[str, Any] | None = None,
+        condition_units: Mapping[str, str] | None = None,
     ) -> None:
         checks.require_float64()
         N, T, o = observed.shape
@@ -87,9 +103,13 @@ class Trials(eqx.Module):
         if self.lengths.shape != (N,) or (
             N and not 2 <= self.lengths.min() <= self.lengths.max() <= T
         ):
-            raise InputError(f"lengths must be {N} whole numbers from 2 to {T}, one a trial")
+            raise InputError(f"lengths must be {N} whole numbers from 2 to {T}, one per trial")
+        conditions, condition_units = conditions or {}, condition_units or {}
+        for name in condition_units:
+            checks.one_of("condition", name, list(conditions))
         self._conditions = tuple(
-            (name, _condition(name, values, N)) for name, values in (conditions or {}).items()
+            (name, _condition(name, values, N), condition_units.get(name, ""))
+            for name, values in conditions.items()
         )
         self.complete = None
         if checks.is_concrete(observed):
@@ -107,54 +127,31 @@ class Trials(eqx.Module):
         lengths: Sequence[int] | None = None,
         starts: Any = None,
         conditions: Mapping[str, Any] | None = None,
+        condition_units: Mapping[str, str] | None = None,
     ) -> Trials:
-        """Trials from recordings, placed on the grid of a model that steps by `dt` seconds.
+        """Return trials of recorded samples, on the grid of a model with steps of `dt` seconds.
 
-        - `samples`: (trial, time, channel), or a list with a (time, channel) array for each
-          trial. NaN where a sample is missing: it is skipped, never interpolated.
-        - `times`: seconds, for each trial (or for all) an array with the time of each sample; the
-          first is the trial's first step. Left out, a sample is a model step. A recording may be
-          slower than the model: the steps between its samples are not observed.
-        - `lengths`: the horizon of each trial, in model steps; up to its last sample if left out.
-        - `starts`: (trial, state), where the first state of a trial is known from elsewhere; the
-          agent's first estimate is then around it.
-        - `conditions`: by name, a value for each trial.
+        **Arguments:**
+
+        - `samples`: (trial, time, channel), or a list with an array (time, channel) per trial. NaN
+          marks missing samples, which are skipped, never interpolated.
+        - `channels`: names, or a mapping from name to unit.
+        - `times`: the times of the samples in seconds, an array per trial or one for all; the
+          first sample is at the first step of the trial. By default there is one sample per step.
+          Steps of the model between the samples of a slower recording are not observed.
+        - `lengths`: the horizons of the trials in model steps. By default a trial ends with its
+          last sample.
+        - `starts`: (trial, state), where the first state of a trial is known otherwise, in the
+          units of the model; the agent's first estimate is then around it.
+        - `conditions`: one value per trial, by name; `condition_units`: units, by name.
         """
         checks.positive(dt=dt)
-        arrays = [_samples(f"samples[{i}]", one) for i, one in enumerate(samples)]
-        if not arrays:
-            raise InputError("there are no trials: samples is empty")
-        o = arrays[0].shape[1]
-        for i, one in enumerate(arrays):
-            if one.shape[1] != o:
-                raise InputError(
-                    f"samples[{i}] has {one.shape[1]} channels, samples[0] has {o}: "
-                    "all trials need the same"
-                )
-        steps = [_grid(i, len(one), times, len(arrays), dt) for i, one in enumerate(arrays)]
-        ends = [int(step[-1]) + 1 for step in steps]
-        horizons = ends
-        if lengths is not None:
-            horizons = [
-                checks.whole(f"lengths[{i}]", length, 2, "model steps")
-                for i, length in enumerate(np.atleast_1d(lengths).tolist())
-            ]
-        if len(horizons) != len(arrays):
-            raise InputError(f"lengths must be {len(arrays)}, one a trial, got {len(horizons)}")
-        for i, (end, horizon) in enumerate(zip(ends, horizons, strict=True)):
-            if horizon < max(end, 2):
-                raise InputError(
-                    f"trial {i} must have a length of at least {max(end, 2)} model steps of "
-                    f"{dt:g} s, got {horizon}"
-                )
-        observed = np.full((len(arrays), max(horizons), o), np.nan)
-        for i, (one, step) in enumerate(zip(arrays, steps, strict=True)):
-            observed[i, step] = one
+        observed, horizons = place(samples, times, lengths, dt)
         if starts is not None:
             starts = jnp.asarray(checks.numbers("starts", starts))
-            if starts.ndim != 2 or starts.shape[0] != len(arrays):
+            if starts.ndim != 2 or starts.shape[0] != len(observed):
                 raise InputError(
-                    f"starts must have shape (trials, states) = ({len(arrays)}, states), "
+                    f"starts must have shape (trials, states) = ({len(observed)}, states), "
                     f"got {starts.shape}"
                 )
         return cls(
@@ -164,6 +161,7 @@ class Trials(eqx.Module):
             starts=starts,
             lengths=horizons,
             conditions=conditions,
+            condition_units=condition_units,
         )
 
     @property
@@ -173,39 +171,90 @@ class Trials(eqx.Module):
 
     @property
     def conditions(self) -> dict[str, np.ndarray]:
-        """By name, a value for each trial."""
-        return {name: values.values for name, values in self._conditions}
+        """One value per trial, by the name of the condition."""
+        return {name: per_trial.values for name, per_trial, _ in self._conditions}
+
+    @property
+    def condition_units(self) -> dict[str, str]:
+        """The units of the conditions, by name; "" where they are not known."""
+        return {name: unit for name, _, unit in self._conditions}
+
+    @property
+    def dt(self) -> float:
+        """Seconds in a step of the model's grid."""
+        return float(self.times[1] - self.times[0])
 
     def with_conditions(self, **conditions: Any) -> Trials:
-        """The same trials with conditions: one value for all trials, or one for each."""
-        return self._changed(conditions=self.conditions | conditions)
+        """Return the trials with further conditions: one value for all trials, or one per trial.
+
+        The units of other conditions are kept; the units of these are not known.
+        """
+        kept = {name: u for name, u in self.condition_units.items() if name not in conditions}
+        return self._changed(conditions=self.conditions | conditions, condition_units=kept)
+
+    def in_units(self, **units: str) -> Trials:
+        """Return the trials with channels and conditions in other units: `in_units(position="m")`.
+
+        Names are those of channels and conditions; a name that both have stands for both. Units
+        must be known, and of the same kind. Starts, states, beliefs, controls and senses are not
+        converted: they are in the units of the problem.
+        """
+        for name in units:
+            checks.one_of("channel or condition", name, [*self.channel_names, *self.conditions])
+        return self._converted(units, units)
+
+    def _converted(self, channels: Mapping[str, str], conditions: Mapping[str, str]) -> Trials:
+        """The trials with these channels and these conditions in other units, by name."""
+        old_units = dict(zip(self.channel_names, self.channel_units, strict=True))
+        new_units = {name: channels.get(name, old) for name, old in old_units.items()}
+        factors = [conversion.factor(name, old, new_units[name]) for name, old in old_units.items()]
+        values, value_units = self.conditions, self.condition_units
+        for name in conditions.keys() & values.keys():
+            factor = conversion.factor(name, value_units[name], conditions[name])
+            if values[name].dtype.kind not in "iuf":
+                raise InputError(
+                    f"the condition {name!r} must be numbers to be converted to "
+                    f"{conditions[name]}, got {values[name][0]!r}"
+                )
+            if factor != 1:
+                values[name] = factor * values[name]
+            value_units[name] = conditions[name]
+        return self._changed(
+            observed=self.observed * jnp.asarray(factors),
+            channels=new_units,
+            conditions=values,
+            condition_units=value_units,
+        )
 
     def costs(self, problem: Problem) -> Float[Array, " N"]:
-        """What each simulated trial cost, by `problem`'s cost."""
+        """Return the cost of each simulated trial, by the cost of `problem`."""
         if self.states is None or self.controls is None:
-            raise InputError("the cost of a trial needs its states and controls: simulate it")
+            raise InputError("the cost of a trial needs its states and controls: use mc.simulate")
         x, u = self.states, self.controls
         return jnp.einsum("bti,tij,btj->b", x, problem.Q, x) + jnp.einsum(
             "bti,tij,btj->b", u, problem.R, u
         )
 
     def _changed(self, **changes: Any) -> Trials:
-        names = ("observed", "times", "starts", "states", "beliefs", "controls", "senses")
-        given = {name: getattr(self, name) for name in (*names, "lengths", "conditions")}
-        given["channels"] = dict(zip(self.channel_names, self.channel_units, strict=True))
-        return Trials(**(given | changes))
+        arrays = ("observed", "times", "starts", "states", "beliefs", "controls", "senses")
+        fields = (*arrays, "lengths", "conditions", "condition_units")
+        arguments = {name: getattr(self, name) for name in fields}
+        arguments["channels"] = dict(zip(self.channel_names, self.channel_units, strict=True))
+        return Trials(**(arguments | changes))
 
     def __len__(self) -> int:
         return self.observed.shape[0]
 
     def __getitem__(self, which: Any) -> Trials:
-        """Some of the trials: `trials[:10]`, or by an array of indices or of true and false."""
+        """Select trials by a slice, an array of indices, or an array of true and false."""
         try:
             index = np.arange(len(self))[which if isinstance(which, slice) else np.asarray(which)]
         except (IndexError, TypeError) as error:
-            raise InputError(f"cannot choose from {len(self)} trials: {error}") from None
+            raise InputError(f"cannot select from {len(self)} trials: {error}") from None
         if index.ndim != 1:
-            raise InputError("trials are chosen by a slice or a list: trials[2:3], trials[[2]]")
+            raise InputError(
+                "trials must be selected by a slice or a list, as in trials[2:3] or trials[[2]]"
+            )
         fields = ("observed", "starts", "states", "beliefs", "controls", "senses")
         parts = {name: getattr(self, name) for name in fields}
         return self._changed(
@@ -215,113 +264,87 @@ class Trials(eqx.Module):
         )
 
     def __repr__(self) -> str:
-        shortest, longest = self.lengths.min(initial=10**9), self.lengths.max(initial=0)
-        steps = f"{longest}" if shortest == longest else f"{shortest} to {longest}"
         by = f" by {', '.join(self.conditions)}" if self.conditions else ""
-        return f"Trials: {len(self)} of {steps} steps ({', '.join(self.channel_names)}){by}"
+        names = ", ".join(self.channel_names)
+        return f"Trials: {len(self)} of {self._steps_in_words()} steps ({names}){by}"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: sizes, channels and conditions, with their units."""
+        dt = f"{self.dt:g} s" if checks.is_concrete(self.times) else "not concrete"
+        rows = [("trials", f"{len(self)}"), ("steps", self._steps_in_words()), ("time step", dt)]
+        channels = zip(self.channel_names, self.channel_units, strict=True)
+        rows += [(f"channel {name}", unit or "unit not known") for name, unit in channels]
+        rows += [
+            (f"condition {name}", _range_in_words(per_trial.values, unit))
+            for name, per_trial, unit in self._conditions
+        ]
+        return html_table(("Trials", ""), rows)
+
+    def _steps_in_words(self) -> str:
+        shortest, longest = self.lengths.min(initial=10**9), self.lengths.max(initial=0)
+        return f"{longest}" if shortest >= longest else f"{shortest} to {longest}"
 
 
-def concatenate(trials: Sequence[Trials]) -> Trials:
-    """Several sets of trials as one: of other lengths or conditions, but with the same channels,
-    the same time step and conditions of the same names. What only some sets have is dropped."""
-    if not trials:
-        raise InputError("there are no trials to concatenate")
-    first = trials[0]
-    for i, other in enumerate(trials):
-        if other.channel_names != first.channel_names:
-            raise InputError(
-                f"trials[{i}] recorded {', '.join(other.channel_names)}; trials[0] recorded "
-                f"{', '.join(first.channel_names)}"
-            )
-        if set(other.conditions) != set(first.conditions):
-            raise InputError(
-                f"trials[{i}] has the conditions {sorted(other.conditions)}, trials[0] has "
-                f"{sorted(first.conditions)}"
-            )
-        both = zip(other.channel_units, first.channel_units, strict=True)
-        if any(one and two and one != two for one, two in both):
-            raise InputError(f"trials[{i}] and trials[0] have channels in other units")
-        if not np.isclose(_step(other), _step(first), rtol=1e-6):
-            raise InputError(
-                f"trials[{i}] is on a grid of {_step(other):g} s, trials[0] of {_step(first):g} s"
-            )
-        if (other.starts is None) != (first.starts is None):
-            raise InputError("either all sets or none must have starts")
-    longest = max(trials, key=lambda t: t.observed.shape[1])
-    T = longest.observed.shape[1]
-    steps = {"observed": T, "states": T, "beliefs": T, "controls": T - 1, "senses": T - 1}
-
-    def together(name: str) -> Any:
-        parts = [getattr(t, name) for t in trials]
-        if any(part is None for part in parts):
-            return None
-        if name in steps:
-            pads = [((0, 0), (0, steps[name] - part.shape[1]), (0, 0)) for part in parts]
-            parts = [
-                jnp.pad(part, pad, constant_values=jnp.nan)
-                for part, pad in zip(parts, pads, strict=True)
-            ]
-        return jnp.concatenate(parts)
-
-    return Trials(
-        times=longest.times,
-        channels=dict(zip(first.channel_names, first.channel_units, strict=True)),
-        **{name: together(name) for name in (*steps, "starts")},
-        lengths=np.concatenate([t.lengths for t in trials]),
-        conditions={
-            name: np.concatenate([t.conditions[name] for t in trials]) for name in first.conditions
-        },
-    )
+def _range_in_words(values: np.ndarray, unit: str) -> str:
+    """The range of a condition's numbers, or its different values, with the unit."""
+    different = np.unique(values).tolist()
+    if values.dtype.kind in "iuf" and len(different) > 1:
+        text = f"{different[0]:g} to {different[-1]:g}"
+    else:
+        text = ", ".join(map(str, different[:5])) + (", ..." if len(different) > 5 else "")
+    return f"{text} {unit}".rstrip()
 
 
-def _step(trials: Trials) -> float:
-    return float(trials.times[1] - trials.times[0])
+def trials_in_model_units(
+    trials: Trials, problem: Problem, parameter_units: Mapping[str, str]
+) -> tuple[Trials, tuple[str, ...]]:
+    """Convert trials to the units of a model, and say in words what was converted.
+
+    **Arguments:**
+
+    - `trials`: channels are compared with the problem's states of the same name.
+    - `problem`: a problem of the task, for the units of its states.
+    - `parameter_units`: the units of the task's parameters, by name, with which conditions are
+      compared (`motorcost.tasks.parameter_units(task)`).
+
+    Returns the trials in the units of the model, and notes ("position converted from mm to m").
+    What has no known unit, in the trials or in the model, is left as it is. Raises an `InputError`
+    that names both units if one cannot be converted to the other.
+    """
+    state_units = dict(zip(problem.state_names, problem.state_units, strict=True))
+    channel_units = dict(zip(trials.channel_names, trials.channel_units, strict=True))
+    channels = _differing(channel_units, state_units)
+    conditions = _differing(trials.condition_units, parameter_units)
+    if not channels and not conditions:
+        return trials, ()
+    notes = [f"{name} converted from {channel_units[name]} to {u}" for name, u in channels.items()]
+    notes += [
+        f"condition {name} converted from {trials.condition_units[name]} to {unit}"
+        for name, unit in conditions.items()
+    ]
+    return trials._converted(channels, conditions), tuple(notes)
+
+
+def _differing(units: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """The wanted units of those that have another known unit, by name."""
+    return {
+        name: wanted[name]
+        for name, unit in units.items()
+        if unit and wanted.get(name) and unit != wanted[name]
+    }
 
 
 def _condition(name: str, values: Any, n_trials: int) -> PerTrial:
     if np.shape(values) not in ((), (n_trials,)):
         raise InputError(
-            f"the condition {name!r} must be one value or one for each of {n_trials} trials, "
+            f"the condition {name!r} must be one value or one per trial ({n_trials}), "
             f"got shape {np.shape(values)}"
         )
     array = np.asarray(values)
     if name in ("steps", "dt"):
-        raise InputError(f"{name} cannot be a condition: the trials' lengths and grid tell it")
+        raise InputError(
+            f"{name} cannot be a condition: lengths and time step of the trials set it"
+        )
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise InputError(f"the condition {name!r} must be finite")
     return PerTrial(np.broadcast_to(array, (n_trials,)))
-
-
-def _samples(name: str, value: Any) -> np.ndarray:
-    try:
-        array: np.ndarray = np.ma.filled(np.ma.asarray(value, float), np.nan)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers, NaN where a sample is missing") from error
-    if array.ndim != 2 or 0 in array.shape:
-        raise InputError(f"{name} must have shape (time, channel), got {array.shape}")
-    if np.isinf(array).any():
-        row, column = (int(i) for i in np.argwhere(np.isinf(array))[0])
-        raise InputError(f"{name} must be finite or NaN, got inf at sample {row}, channel {column}")
-    return array
-
-
-def _grid(trial: int, count: int, times: Any, n_trials: int, dt: float) -> np.ndarray:
-    """The model step of each of a trial's samples."""
-    if times is None:
-        return np.arange(count)
-    if not hasattr(times, "__len__"):
-        raise InputError(f"times must be the time of each sample, in seconds, got {times!r}")
-    per_trial = len(times) == n_trials and np.ndim(times[0]) == 1
-    time = np.asarray(times[trial] if per_trial else times, float)
-    if time.shape != (count,):
-        raise InputError(f"trial {trial} has {count} samples but {time.size} times")
-    if not np.isfinite(time).all() or (np.diff(time) <= 0).any():
-        raise InputError(f"the times of trial {trial} must be finite and increase")
-    steps = np.round((time - time[0]) / dt).astype(int)
-    if (np.diff(steps) == 0).any():
-        at = int(np.argmax(np.diff(steps) == 0))
-        raise InputError(
-            f"samples {at} and {at + 1} of trial {trial} fall into one model step: the model's "
-            f"dt ({dt:g} s) must not be longer than the recording's ({time[at + 1] - time[at]:g} s)"
-        )
-    return steps

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from motorcost import checks
 from motorcost.errors import InputError
 
 _SIZES = {
@@ -18,17 +17,23 @@ _KINDS = {unit: kind for kind, sizes in _SIZES.items() for unit in sizes}
 
 
 def factor(name: str, old: str, new: str) -> float:
-    """What `name`, measured in `old` units, is multiplied by to be in `new` ones."""
+    """Return the factor that converts `name` (for the error message) from `old` to `new` units."""
     if old == new:
         return 1.0
-    if old not in _KINDS:
+    if not old:
         raise InputError(
             f"{name!r} has no unit: say it when reading, as in units={{{name!r}: 'mm'}}"
-            if not old
-            else f"{name!r} is in {old}, which has no fixed size in {new}: "
-            f"use scaled(size of one {old} in {new}, {new!r}, [{name!r}])"
         )
-    checks.one_of("unit", new, list(_KINDS))
+    if old not in _KINDS:
+        raise InputError(
+            f"{name!r} is in {old}, which has no fixed size in {new}: use scaled(size of one {old} "
+            f"in {new}, {new!r}, [{name!r}]) of the recorded movements"
+        )
+    if new not in _KINDS:
+        raise InputError(
+            f"unknown unit {new!r}: {name!r} is in {old}, which can be converted to "
+            f"{', '.join(_SIZES[_KINDS[old]])}"
+        )
     if _KINDS[old] != _KINDS[new]:
         raise InputError(
             f"{name!r} is {_KINDS[old]} in {old}: it cannot be in {new}, which is {_KINDS[new]}"

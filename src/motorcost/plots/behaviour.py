@@ -9,8 +9,8 @@ from matplotlib.ticker import MaxNLocator
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.inference.beliefs import Beliefs
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
-from motorcost.model.solver import Policy
 from motorcost.model.trials import Trials
 from motorcost.plots.style import (
     BLUE,

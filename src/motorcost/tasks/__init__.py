@@ -1,6 +1,13 @@
-"""Tasks: pure functions from named parameters, in natural units, to a `Problem`."""
+"""Tasks: pure functions from named parameters, in natural units, to a `Problem`.
 
-from motorcost.tasks.declare import Parameter, Task, declare, defaults, parameters
+In the order of reading:
+
+- `supports`: the values that a parameter can have, and what is known of it in advance.
+- `declare`: the declaration of a task's parameters.
+- `reaching`, `saccade`, `tracking`, `random_problem`: one task each.
+"""
+
+from motorcost.tasks.declare import Parameter, Task, declare, defaults, parameter_units, parameters
 from motorcost.tasks.random_problem import random_problem
 from motorcost.tasks.reaching import reaching
 from motorcost.tasks.saccade import saccade
@@ -11,6 +18,7 @@ __all__ = [
     "Task",
     "declare",
     "defaults",
+    "parameter_units",
     "parameters",
     "random_problem",
     "reaching",

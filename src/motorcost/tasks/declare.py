@@ -1,4 +1,4 @@
-"""Tasks say what their parameters mean."""
+"""The declaration of a task's parameters: meaning, unit, role and support."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -14,11 +14,13 @@ F = TypeVar("F", bound=Task)
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument of a task.
+    """A declared argument of a task.
 
-    `role` tells what may be asked of it: costs, noises and the body's constants can be
-    inferred from behaviour; a condition (a target, a duration) is set by the experimenter.
-    `support` is where it can lie, for what can be inferred.
+    - `about`: what it means, in a few words.
+    - `unit`: its unit, "" for a number without one.
+    - `role`: costs, noises and constants of the body can be inferred from behaviour; a condition
+      (a target, a duration) is set by the experimenter.
+    - `support`: the values that it can have, for parameters that can be inferred.
     """
 
     about: str
@@ -28,14 +30,17 @@ class Parameter:
 
 
 def declare(**parameters: Parameter) -> Callable[[F], F]:
-    """Decorate a task with its parameters, by name."""
+    """Return a decorator that declares the parameters of a task, by name.
+
+    Every declared parameter must be an argument of the task with a default within its support.
+    """
 
     def attach(task: F) -> F:
-        takes = inspect.signature(task).parameters
+        arguments = inspect.signature(task).parameters
         for name in parameters:
-            if name not in takes or takes[name].default is inspect.Parameter.empty:
-                raise InputError(f"the task {task.__name__} takes no {name} with a default")
-            support, default = parameters[name].support, takes[name].default
+            if name not in arguments or arguments[name].default is inspect.Parameter.empty:
+                raise InputError(f"the task {task.__name__} has no argument {name} with a default")
+            support, default = parameters[name].support, arguments[name].default
             if support is not None and default not in support:
                 raise InputError(
                     f"the default of {name}, {default:g}, lies outside its support {support}"
@@ -47,7 +52,7 @@ def declare(**parameters: Parameter) -> Callable[[F], F]:
 
 
 def parameters(task: Task) -> Mapping[str, Parameter]:
-    """The declared parameters of a task, by name."""
+    """Return the declared parameters of a task, by name."""
     declared = getattr(task, "parameters", None)
     if declared is None:
         name = getattr(task, "__name__", repr(task))
@@ -55,7 +60,14 @@ def parameters(task: Task) -> Mapping[str, Parameter]:
     return declared
 
 
+def parameter_units(task: Task) -> dict[str, str]:
+    """Return the units of a task's parameters, by name; empty for a task that declares none."""
+    if getattr(task, "parameters", None) is None:
+        return {}
+    return {name: parameter.unit for name, parameter in parameters(task).items()}
+
+
 def defaults(task: Task) -> dict[str, Any]:
-    """The value each declared parameter has unless it is given."""
+    """Return the default values of a task's declared parameters, by name."""
     signature = inspect.signature(task)
     return {name: signature.parameters[name].default for name in parameters(task)}

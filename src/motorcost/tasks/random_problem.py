@@ -1,6 +1,6 @@
-"""Problems drawn at random, to try a method on many (the paper's appendix F.3)."""
+"""Random problems, on which a method can be tried (appendix F.3 of the paper)."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,16 @@ from motorcost import checks
 from motorcost.model.problem import Problem
 from motorcost.tasks.declare import Parameter, Task, declare
 from motorcost.tasks.supports import LogUniform
+
+_PARAMETERS = {
+    "effort_1": Parameter(
+        "cost of the first control, squared", "", "cost", LogUniform(1e-4, 100.0)
+    ),
+    "effort_2": Parameter(
+        "cost of the second control, squared", "", "cost", LogUniform(1e-4, 100.0)
+    ),
+    "steps": Parameter("number of states in a trial, T", "", "condition"),
+}
 
 
 def random_problem(
@@ -22,18 +32,22 @@ def random_problem(
     internal_noise: Any = 1.0,
     start_spread: Any = 0.0,
 ) -> Task:
-    """A task with random dynamics, senses and noise; its parameters are two control costs.
+    """Return a task with random dynamics, senses and noise; its parameters are two control costs.
 
-    Four states and a target (always 1) that the first of them should reach at the last of
-    50 steps; two controls, which cost effort_1 and effort_2 a unit squared. As in the paper,
+    There are four states and a target (always 1), which the first state should reach at the last
+    of 50 steps. There are two controls, whose squares cost effort_1 and effort_2. As in the paper,
     the entries of A, B and H are standard normal, A and B are then scaled to Frobenius norm 1,
-    V, W and E are LKJ(1) Cholesky factors, and the entries of C and D uniform in (0, 0.5).
+    V, W and E are LKJ(1) Cholesky factors, and the entries of C and D are uniform in (0, 0.5).
 
-    What the paper leaves open is an argument: how many `senses` (of the four states; the
-    target is known), how many terms of noise that depends on control and on state, a factor
-    for V and W (`additive_noise`) and one for E (`internal_noise`, 0 for none: the paper's
-    text names E, its formula does not), and the SD of the first state around 0 from trial to
-    trial (`start_spread`; the agent knows its first state).
+    The arguments are the choices that the paper leaves open:
+
+    - `senses`: the number of senses of the four states; the target is known.
+    - `control_noises`, `state_noises`: the numbers of noise terms that depend on the control (C)
+      and on the state (D).
+    - `additive_noise`: a factor of V and W.
+    - `internal_noise`: a factor of E, 0 for none. The text of the paper names E, its formula does
+      not.
+    - `start_spread`: the SD over trials of the first state around 0, which the agent knows.
     """
     checks.nonnegative(
         additive_noise=additive_noise, internal_noise=internal_noise, start_spread=start_spread
@@ -42,49 +56,21 @@ def random_problem(
     k = checks.whole("senses", senses, 1, "the number of senses")
     c = checks.whole("control_noises", control_noises, 0, "control-dependent noise terms")
     d = checks.whole("state_noises", state_noises, 0, "state-dependent noise terms")
-    n, m = 4, 2
-    keys = iter(jax.random.split(key, 8))
-
-    def with_target(M: Float[Array, "... rows cols"], rows: int, cols: int) -> Array:
-        return jnp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, rows), (0, cols)])
-
-    def of_norm_1(M: Array) -> Array:
-        return M / jnp.linalg.norm(M)
-
-    A = jnp.eye(n + 1).at[:n, :n].set(of_norm_1(jax.random.normal(next(keys), (n, n))))
-    B = with_target(of_norm_1(jax.random.normal(next(keys), (n, m))), 1, 0)
-    H = with_target(jax.random.normal(next(keys), (k, n)), 0, 1)
-    V = with_target(additive_noise * _lkj_cholesky(next(keys), n), 1, 0)
-    W = additive_noise * _lkj_cholesky(next(keys), k)
-    E = with_target(internal_noise * _lkj_cholesky(next(keys), n), 1, 0)
-    C = with_target(jax.random.uniform(next(keys), (c, n, m), maxval=0.5), 1, 0)
-    D = with_target(jax.random.uniform(next(keys), (d, k, n), maxval=0.5), 0, 1)
+    drawn = _draw_matrices(key, k, c, d)
+    M = drawn._replace(
+        V=additive_noise * drawn.V, W=additive_noise * drawn.W, E=internal_noise * drawn.E
+    )
     off_target = jnp.array([1.0, 0.0, 0.0, 0.0, -1.0])
 
-    @declare(
-        effort_1=Parameter(
-            "cost of the first control, squared", "", "cost", LogUniform(1e-4, 100.0)
-        ),
-        effort_2=Parameter(
-            "cost of the second control, squared", "", "cost", LogUniform(1e-4, 100.0)
-        ),
-        steps=Parameter("number of states in a trial, T", "", "condition"),
-    )
+    @declare(**_PARAMETERS)
     def task(effort_1: Any = 0.1, effort_2: Any = 0.1, steps: int = 50) -> Problem:
-        """Bring the first of four states to 1 at the last step, with two costly controls."""
+        """Bring the first of four states to 1 at the last step, with two controls that cost."""
         checks.positive(effort_1=effort_1, effort_2=effort_2)
         T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
         return Problem(
             steps=T,
-            A=A,
-            B=B,
-            C=list(C),
-            V=V,
-            H=H,
-            W=W,
-            D=list(D),
-            E=E,
-            Q=jnp.zeros((T, n + 1, n + 1)).at[-1].set(jnp.outer(off_target, off_target)),
+            **(M._asdict() | {"C": list(M.C), "D": list(M.D)}),
+            Q=jnp.zeros((T, 5, 5)).at[-1].set(jnp.outer(off_target, off_target)),
             R=jnp.diag(jnp.array([effort_1, effort_2], dtype=float)),
             initial_belief=jnp.array([0.0, 0.0, 0.0, 0.0, 1.0]),
             initial_belief_cov=jnp.diag(jnp.array([1.0, 1.0, 1.0, 1.0, 0.0])) * start_spread**2,
@@ -92,6 +78,43 @@ def random_problem(
         )
 
     return task
+
+
+class _Matrices(NamedTuple):
+    """Matrices of four states and the target."""
+
+    A: Float[Array, "5 5"]
+    B: Float[Array, "5 2"]
+    H: Float[Array, "k 5"]
+    V: Float[Array, "5 4"]
+    W: Float[Array, "k k"]
+    E: Float[Array, "5 4"]
+    C: Float[Array, "c 5 2"]
+    D: Float[Array, "d k 5"]
+
+
+def _draw_matrices(key: Any, k: int, c: int, d: int) -> _Matrices:
+    """Draw the matrices for k senses, c control-dependent and d state-dependent noise terms."""
+    n, m = 4, 2
+    keys = iter(jax.random.split(key, 8))
+
+    def with_target(M: Float[Array, "... rows cols"], rows: int, cols: int) -> Array:
+        return jnp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, rows), (0, cols)])
+
+    def normalised(M: Array) -> Array:
+        return M / jnp.linalg.norm(M)
+
+    # In this order, which decides the problem that a key gives.
+    return _Matrices(
+        A=jnp.eye(n + 1).at[:n, :n].set(normalised(jax.random.normal(next(keys), (n, n)))),
+        B=with_target(normalised(jax.random.normal(next(keys), (n, m))), 1, 0),
+        H=with_target(jax.random.normal(next(keys), (k, n)), 0, 1),
+        V=with_target(_lkj_cholesky(next(keys), n), 1, 0),
+        W=_lkj_cholesky(next(keys), k),
+        E=with_target(_lkj_cholesky(next(keys), n), 1, 0),
+        C=with_target(jax.random.uniform(next(keys), (c, n, m), maxval=0.5), 1, 0),
+        D=with_target(jax.random.uniform(next(keys), (d, k, n), maxval=0.5), 0, 1),
+    )
 
 
 def _lkj_cholesky(key: Key[Array, ""], size: int) -> Float[Array, "size size"]:

@@ -27,7 +27,7 @@ from motorcost.tasks.supports import LogUniform
         "noise",
         LogUniform(0.01, 3.0),
     ),
-    target=Parameter("where the target is", "m", "condition"),
+    target=Parameter("position of the target", "m", "condition"),
     steps=Parameter("number of states in a trial, T", "", "condition"),
     dt=Parameter("seconds in a step", "s", "condition"),
     sensory_noise=Parameter(
@@ -55,13 +55,13 @@ def reaching(
 
     A hand of 1 kg moves along a line, driven by a muscle-like second-order low-pass filter
     (twice `tau`) of the neural control. The larger the control, the noisier it is. The agent
-    feels position, velocity and force, each with noise (SD 0.01 m, 0.1 m/s, 0.5 N at the
+    senses position, velocity and force, each with noise (SD 0.01 m, 0.1 m/s, 0.5 N at the
     default `sensory_noise`). The cost is
 
         (position - target)² + (velocity_weight v)² + (force_weight f)²
 
-    at the last step, plus effort / (T-1) times the squared control at each. The trial starts
-    at rest at 0, which the agent knows.
+    at the last step, plus effort / (T-1) times the squared control at every step. The trial
+    starts at rest at 0, which the agent knows.
     """
     checks.nonnegative(
         velocity=velocity, force=force, motor_noise=motor_noise, sensory_noise=sensory_noise

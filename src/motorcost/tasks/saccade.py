@@ -4,6 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax.scipy.linalg import expm
+from jaxtyping import Array, Float
 
 from motorcost import checks
 from motorcost.errors import InputError
@@ -23,15 +24,15 @@ from motorcost.tasks.supports import LogUniform
         LogUniform(1e-3, 3.0),
     ),
     process_noise=Parameter(
-        "SD of noise of the control's size, always there", "deg", "noise", LogUniform(1e-3, 10.0)
+        "SD of additive noise that acts as the control does", "deg", "noise", LogUniform(1e-3, 10.0)
     ),
     sensory_noise=Parameter(
         "SD with which angle and velocity are sensed", "deg, deg/s", "noise", LogUniform(1e-5, 10.0)
     ),
     tau_slow=Parameter("slow time constant of the eye", "s", "body", LogUniform(0.05, 1.0)),
     tau_fast=Parameter("fast time constant of the eye", "s", "body", LogUniform(0.002, 0.04)),
-    start=Parameter("angle to hold at first", "deg", "condition"),
-    target=Parameter("angle to jump to", "deg", "condition"),
+    start=Parameter("angle that is held first", "deg", "condition"),
+    target=Parameter("angle of the target", "deg", "condition"),
     steps=Parameter("number of states in a trial, T", "", "condition"),
     hold_start=Parameter("steps for which the start is held", "", "condition"),
     hold_target=Parameter("steps for which the target is held", "", "condition"),
@@ -51,7 +52,7 @@ def saccade(
     hold_target: int = 10,
     dt: Any = 0.00125,
 ) -> Problem:
-    """Look at one point, then jump to another and stay there.
+    """Look at a point, then at another, and stay there.
 
     The eye is an overdamped second-order plant, tau_slow tau_fast theta'' = u - theta -
     (tau_slow + tau_fast) theta', sampled exactly. The control is noisy in proportion to its
@@ -75,14 +76,7 @@ def saccade(
         )
     if checks.is_concrete(target) and target == 0:
         raise InputError("target must not be 0: measure angles from another point")
-
-    product = tau_slow * tau_fast
-    continuous = jnp.array(
-        [[0, 1, 0], [-1 / product, -(tau_slow + tau_fast) / product, 1 / product], [0, 0, 0]]
-    )
-    discrete = expm(continuous * dt)
-    A = jnp.eye(3).at[:2, :2].set(discrete[:2, :2])
-    B = jnp.zeros((3, 1)).at[:2, 0].set(discrete[:2, 2])
+    A, B = _eye(tau_slow, tau_fast, dt)
     off_start = jnp.array([1.0, 0.0, 0.0]).at[2].set(-start / target)
     off_target = jnp.array([1.0, 0.0, -1.0])
     Q = jnp.zeros((T, 3, 3))
@@ -104,3 +98,15 @@ def saccade(
         senses={"seen angle": "deg", "seen velocity": "deg/s"},
         dt=dt,
     )
+
+
+def _eye(tau_slow: Any, tau_fast: Any, dt: Any) -> tuple[Float[Array, "3 3"], Float[Array, "3 1"]]:
+    """A and B of the eye, sampled exactly, with a target that does not move."""
+    product = tau_slow * tau_fast
+    continuous = jnp.array(
+        [[0, 1, 0], [-1 / product, -(tau_slow + tau_fast) / product, 1 / product], [0, 0, 0]]
+    )
+    discrete = expm(continuous * dt)
+    A = jnp.eye(3).at[:2, :2].set(discrete[:2, :2])
+    B = jnp.zeros((3, 1)).at[:2, 0].set(discrete[:2, 2])
+    return A, B

@@ -1,6 +1,6 @@
-"""What may be asked of a parameter: where it can lie, and what is known of it beforehand.
+"""The values that a parameter can have, and what is known of it in advance.
 
-One declaration serves the starts of a search, its bounds, the scale it runs on, and priors.
+A support sets the starts of a search, its bounds, the scale on which it runs, and the prior.
 """
 
 import math
@@ -17,11 +17,14 @@ from motorcost.errors import InputError
 
 @dataclass(frozen=True)
 class Support:
-    """Where a parameter can lie. Made by `LogUniform`, `Uniform`, `LogNormal` and `Normal`.
+    """The values that a parameter can have. Made by `LogUniform`, `Uniform`, `LogNormal`, `Normal`.
 
-    The search runs on a *line*: the logarithm of the parameter, or (`logarithmic` false) the
-    parameter itself. `centre` and `sd` are those of a normal prior on that line, None for a flat
-    one. `per` names the label (subject, block) that each have a value of their own.
+    - `low`, `high`: the bounds.
+    - `logarithmic`: whether the search scale is the natural logarithm of the parameter (the log
+      scale) or the parameter itself.
+    - `centre`, `sd`: mean and SD of a normal prior on the search scale, None for a flat prior.
+    - `per`: the condition (subject, block) by which trials are grouped, if every group has a value
+      of its own; None for one value.
     """
 
     low: float
@@ -58,80 +61,78 @@ class Support:
         return bool(self.low <= value <= self.high)
 
     def __str__(self) -> str:
-        names = {(True, True): "LogUniform", (False, True): "Uniform"}
-        names |= {(True, False): "LogNormal", (False, False): "Normal"}
-        what = names[self.logarithmic, self.sd is None]
+        prefix = "Log" if self.logarithmic else ""
         if self.sd is None or self.centre is None:
-            return f"{what}({self.low:g}, {self.high:g})"
+            return f"{prefix}Uniform({self.low:g}, {self.high:g})"
         middle = math.exp(self.centre) if self.logarithmic else self.centre
-        return f"{what}({middle:g}, {self.sd:g})"
+        return f"{prefix}Normal({middle:g}, {self.sd:g})"
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Low and high on the line."""
+        """Low and high on the search scale."""
         if not self.logarithmic:
             return self.low, self.high
         return math.log(self.low), math.inf if math.isinf(self.high) else math.log(self.high)
 
     @property
     def width(self) -> float:
-        """How far the support reaches on the line: of a prior without bounds, ten SD each way."""
+        """The width on the search scale, at most ten SD of the prior on either side."""
         low, high = self.bounds
         prior = math.inf if self.sd is None else 20.0 * self.sd
         return min(high - low, prior)
 
     @property
     def middle(self) -> float:
-        """A point on the line that is as good as any."""
+        """The centre of the prior, or the middle of the bounds, on the search scale."""
         low, high = self.bounds
         return (low + high) / 2 if self.centre is None else min(max(self.centre, low), high)
 
     @property
     def step(self) -> float:
-        """A step on the line that is small, but not so small that rounding matters."""
+        """A step on the search scale for finite differences, large enough for rounding."""
         return min(1e-4 * self.width, 1e-3) if self.logarithmic else 1e-4 * self.width
 
     def to_search_scale(self, value: Any) -> Any:
-        """Where a value lies on the line."""
+        """Return a value on the search scale."""
         return jnp.log(value) if self.logarithmic else jnp.asarray(value)
 
     def from_search_scale(self, point: Any) -> Any:
-        """The value of a point on the line."""
+        """Return the value of a point on the search scale."""
         return jnp.exp(point) if self.logarithmic else jnp.asarray(point)
 
     def natural(self, ends: tuple[float, float]) -> tuple[float, float]:
-        """The ends of an interval on the line, which may be infinite, in natural units."""
+        """Return the ends of an interval on the search scale, maybe infinite, in natural units."""
         if not self.logarithmic:
             return float(ends[0]), float(ends[1])
         with np.errstate(over="ignore"):
             return float(np.exp(ends[0])), float(np.exp(ends[1]))
 
     def log_prior(self, point: Any) -> Any:
-        """Log density on the line, up to a constant; 0 where the prior is flat."""
+        """Return the log density on the search scale up to a constant; 0 for a flat prior."""
         if self.sd is None:
             return jnp.zeros(jnp.shape(point))
         return -0.5 * ((point - self.centre) / self.sd) ** 2
 
     def draw(self, key: Any, shape: tuple[int, ...] = ()) -> Float[Array, "*shape"]:
-        """Points on the line, drawn from the prior within the bounds."""
+        """Draw points on the search scale from the prior within the bounds."""
         low, high = self.bounds
         if self.sd is None or self.centre is None:
             return jax.random.uniform(key, shape, minval=low, maxval=high)
         within = ((low - self.centre) / self.sd, (high - self.centre) / self.sd)
         return self.centre + self.sd * jax.random.truncated_normal(key, *within, shape)
 
-    def each(self, per: str | None) -> "Support":
-        """The same, with a value of its own for each of what `per` names."""
+    def grouped_by(self, per: str | None) -> "Support":
+        """Return the support with one value per group of trials that share the condition `per`."""
         return replace(self, per=per)
 
 
 def LogUniform(low: float, high: float, *, per: str | None = None) -> Support:
-    """Between `low` and `high`, any order of magnitude as likely as another."""
+    """Return a support from `low` to `high`, uniform on the log scale."""
     return Support(low, high, logarithmic=True, per=per)
 
 
 def Uniform(low: float, high: float, *, per: str | None = None) -> Support:
-    """Between `low` and `high`, any value as likely as another."""
+    """Return a uniform support from `low` to `high`."""
     return Support(low, high, logarithmic=False, per=per)
 
 
@@ -143,7 +144,7 @@ def LogNormal(
     high: float = math.inf,
     per: str | None = None,
 ) -> Support:
-    """Around `median`, with standard deviation `sd` in natural logarithms (0.7: a factor of 2)."""
+    """Return a log-normal support: `sd` is in natural logarithms (0.7 is a factor of 2)."""
     if isinstance(median, bool) or not isinstance(median, (int, float, np.number)):
         raise InputError(f"the median of a LogNormal must be a number, got {median!r}")
     if not 0 < median < math.inf:
@@ -159,5 +160,5 @@ def Normal(
     high: float = math.inf,
     per: str | None = None,
 ) -> Support:
-    """Around `mean`, with standard deviation `sd`."""
+    """Return a normal support with this mean and standard deviation."""
     return Support(low, high, logarithmic=False, centre=mean, sd=sd, per=per)

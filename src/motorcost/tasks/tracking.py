@@ -1,4 +1,4 @@
-"""Tracking a target that wanders."""
+"""Tracking a target that moves at random."""
 
 from typing import Any
 
@@ -18,11 +18,11 @@ from motorcost.tasks.supports import LogUniform
         "SD of the force's noise, as a fraction of the force", "", "noise", LogUniform(1e-3, 3.0)
     ),
     sensory_noise=Parameter(
-        "SD with which hand and target are seen", "m", "noise", LogUniform(1e-5, 0.5)
+        "SD with which hand and target are sensed", "m", "noise", LogUniform(1e-5, 0.5)
     ),
-    wander=Parameter("how far the target strays in a second (SD)", "m/√s", "condition"),
+    wander=Parameter("SD of the target's displacement in a second", "m/√s", "condition"),
     mass=Parameter("mass of the hand", "kg", "body", LogUniform(0.05, 20.0)),
-    damping=Parameter("force that resists each m/s", "N s/m", "body", LogUniform(0.01, 100.0)),
+    damping=Parameter("resisting force per m/s", "N s/m", "body", LogUniform(0.01, 100.0)),
     steps=Parameter("number of states in a trial, T", "", "condition"),
     dt=Parameter("seconds in a step", "s", "condition"),
 )
@@ -36,11 +36,11 @@ def tracking(
     steps: int = 180,
     dt: Any = 1 / 60,
 ) -> Problem:
-    """Follow a target that moves at random, for as long as the trial lasts.
+    """Follow a target that moves at random until the end of the trial.
 
     The target takes a random walk along a line, the hand is a damped point mass, and the force
-    is noisy in proportion to its size. The agent sees where hand and target are, with noise;
-    it has to infer how fast the hand moves. The cost, at every step, is the squared distance
+    is noisy in proportion to its size. The agent senses the positions of hand and target with
+    noise, and has to infer the velocity of the hand. The cost at every step is the squared distance
     between the two plus effort times the squared force. Hand and target start together at 0.
     """
     checks.nonnegative(
@@ -49,7 +49,7 @@ def tracking(
     checks.positive(effort=effort, mass=mass, dt=dt)
     A = jnp.array([[1, dt, 0], [0, 1 - dt * damping / mass, 0], [0, 0, 1]])
     B = jnp.array([[0.0], [1.0], [0.0]]) * (dt / mass)
-    apart = jnp.array([1.0, 0.0, -1.0])
+    distance = jnp.array([1.0, 0.0, -1.0])
     return Problem(
         steps=steps,
         A=A,
@@ -58,7 +58,7 @@ def tracking(
         V=jnp.array([[0.0], [0.0], [1.0]]) * (wander * jnp.sqrt(dt)),
         H=jnp.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]),
         W=sensory_noise * jnp.eye(2),
-        Q=jnp.outer(apart, apart),
+        Q=jnp.outer(distance, distance),
         R=jnp.array([[effort]]),
         states={"position": "m", "velocity": "m/s", "target": "m"},
         controls={"force": "N"},

@@ -1,0 +1,163 @@
+"""The two passes of an iteration of the solver (appendix B of the paper).
+
+The backward pass gives the control gains L that are optimal for filter gains K, the forward pass
+the filter gains that are optimal for L. Problems may have a batch on the last axes, after those of
+the matrices.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+from motorcost.model.policy import FilterGains, Gains
+from motorcost.model.problem import Problem
+from motorcost.numerics.linalg import (
+    RANK_TOLERANCE,
+    congruence,
+    diagonal,
+    mm,
+    mmT,
+    semidefinite_cholesky,
+    solve_least,
+    solve_semidefinite,
+    symmetrised,
+    transposed,
+)
+
+
+def backward_pass(problem: Problem, K: FilterGains) -> Gains:
+    """The control gains that are optimal for these filter gains."""
+    p = problem
+
+    def step(carry: Any, at: Any) -> Any:
+        Px, Pe = carry  # the cost to go of a unit of state, and of a unit of estimation error
+        A, B, C, H, D, Q, R, K = at
+        PxA, PxB = mm(Px, A), mm(Px, B)
+        M = R + mm(transposed(B), PxB)
+        for i in range(C.shape[0]):
+            M = M + congruence(transposed(C[i]), Px + Pe)
+        BPA = mm(transposed(B), PxA)
+        # R is positive definite, and so is M: no pivot is zero.
+        L = solve_semidefinite(symmetrised(M), BPA, jnp.zeros_like(M[0]))
+        saved = mm(transposed(BPA), L)
+        Px_next = Q + mm(transposed(A), PxA) - saved
+        Pe_next = saved + congruence(transposed(A - mm(K, H)), Pe)
+        if D.shape[0]:
+            KPK = congruence(transposed(K), Pe)
+            for j in range(D.shape[0]):
+                Px_next = Px_next + congruence(transposed(D[j]), KPK)
+        return (symmetrised(Px_next), symmetrised(Pe_next)), L
+
+    end = (p.Q[-1], jnp.zeros_like(p.Q[-1]))
+    _, L = lax.scan(step, end, (p.A, p.B, p.C, p.H, p.D, p.Q[:-1], p.R, K), reverse=True)
+    return L
+
+
+class Forward(NamedTuple):
+    """The result of a forward pass.
+
+    - `K`: the filter gains.
+    - `cost`: the exact expected cost of control and filter gains together.
+    - `estimates`: the second moment of the estimate xh at each step.
+    """
+
+    K: FilterGains
+    cost: Float[Array, "*batch"]
+    estimates: Float[Array, "steps n n *batch"]
+
+
+def forward_pass(problem: Problem, L: Gains) -> Forward:
+    """The filter gains that are optimal for these control gains, and the expected cost of both."""
+    p = problem
+    # Senses without any noise leave no error in what they measure. Then many gains are equally
+    # good, of which the least must be taken: others amplify rounding error.
+    noiseless = p.W.shape[2] == 0 and p.D.shape[1] == 0
+    # The estimate of an optimal filter is uncorrelated with its error, unless the estimate has
+    # noise of its own: then there is no cross moment to follow.
+    uncorrelated = p.E.shape[2] == 0
+
+    def step(carry: Any, at: Any) -> Any:
+        # Second moments (means included) of the error e = x - xh, of the estimate xh, and between
+        # the two.
+        Se, Sh, She = carry
+        A, B, C, V, H, W, D, E, Q, R, L = at
+        Sx = Se + Sh if uncorrelated else Se + Sh + She + transposed(She)
+        sense_noise = mmT(W, W)
+        for j in range(D.shape[0]):
+            sense_noise = sense_noise + congruence(D[j], Sx)
+        HSe = mm(H, Se)
+        M = symmetrised(mmT(HSe, H) + sense_noise)
+        K = _filter_gains(M, mmT(HSe, A), mm(H, Sx), H, noiseless=noiseless)
+
+        # The paper shortens these with the formula for K. Written out they hold for any K
+        # and stay positive semidefinite whatever the rounding.
+        A_L, A_K = A - mm(B, L), A - mm(K, H)
+        EE = mmT(E, E)
+        uu = congruence(L, Sh)
+        KNK = congruence(K, sense_noise)
+        Se_next = congruence(A_K, Se) + KNK + mmT(V, V) + EE
+        for i in range(C.shape[0]):
+            Se_next = Se_next + congruence(C[i], uu)
+        Sh_next = congruence(A_L, Sh) + congruence(K, M) + EE
+        She_next = She
+        if not uncorrelated:
+            across = mm(A_L, She)
+            cross = mmT(mmT(across, H), K)
+            Sh_next = Sh_next + cross + transposed(cross)
+            She_next = mmT(across + mm(K, HSe), A_K) - KNK - EE
+        cost = jnp.sum(Q * Sx, axis=(0, 1)) + jnp.sum(R * uu, axis=(0, 1))
+        if noiseless:
+            Sx_next = Se_next + Sh_next + She_next + transposed(She_next)
+            Se_next = _without_rounding(Se_next, Sx_next)
+        after = (symmetrised(Se_next), symmetrised(Sh_next), She_next)
+        return after, (K, cost, Sh)
+
+    matrices = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, p.Q[:-1], p.R, L)
+    (Se, Sh, She), (K, costs, estimates) = lax.scan(step, _initial_moments(p), matrices)
+    final_cost = jnp.sum(p.Q[-1] * (Se + Sh + She + transposed(She)), axis=(0, 1))
+    return Forward(K, jnp.sum(costs, axis=0) + final_cost, estimates)
+
+
+def _initial_moments(p: Problem) -> tuple[Array, Array, Array]:
+    """Second moments of the first error, of the first estimate, and between the two."""
+    m1 = p.initial_belief
+    return (
+        p.initial_state_cov,
+        m1[:, None] * m1[None, :] + p.initial_belief_cov,
+        jnp.zeros_like(p.initial_state_cov),
+    )
+
+
+def _filter_gains(
+    M: Float[Array, "k k *batch"],
+    HSeA: Float[Array, "k n *batch"],
+    HSx: Float[Array, "k n *batch"],
+    H: Float[Array, "k n *batch"],
+    *,
+    noiseless: bool,
+) -> Float[Array, "n k *batch"]:
+    """K with K M = A Se H', where M is the second moment of the innovation.
+
+    The size of the sensed states (the diagonal of H Sx H') decides which innovations are zero up
+    to rounding.
+    """
+    sensed = (HSx * H).sum(axis=1)
+    floor = RANK_TOLERANCE * jnp.maximum(sensed, 0.0)
+    solve = solve_least if noiseless else solve_semidefinite
+    return transposed(solve(M, HSeA, floor))
+
+
+def _without_rounding(
+    Se: Float[Array, "n n *batch"], Sx: Float[Array, "n n *batch"]
+) -> Float[Array, "n n *batch"]:
+    """Se without the directions in which it is zero up to rounding.
+
+    Which errors are zero decides the next gains, and only the size of the states can tell a zero
+    from a small number. Otherwise rounding error would grow until it looked like an error of
+    estimation.
+    """
+    floor = RANK_TOLERANCE * jnp.maximum(diagonal(Sx), 0.0)
+    L = semidefinite_cholesky(lax.stop_gradient(symmetrised(Se)), lax.stop_gradient(floor))
+    return symmetrised(Se) + lax.stop_gradient(mmT(L, L) - symmetrised(Se))
