@@ -61,7 +61,7 @@ def test_gains_of_chosen_states(reaching):
         mc.plots.plot_gains(policy, ["forse"])
 
 
-def test_costs_show_each_sweep(reaching):
+def test_costs_show_each_iteration(reaching):
     policy, _ = reaching
     (ax,) = mc.plots.plot_costs(policy).axes
     excess = (policy.iteration_costs[:5] - policy.expected_cost) / policy.expected_cost
@@ -100,7 +100,7 @@ def test_every_picture_of_a_fit_can_be_drawn(what):
     adequacy = made_adequacy(fit)
     panels = drawn(mc.plots.plot_predictions(fit, adequacy)).axes
     assert len(panels) % len(fit.trials.channel_names) == 0
-    drawn(mc.plots.plot_innovations(adequacy, fit.trials))
+    drawn(mc.plots.plot_innovations(adequacy))
     for width in (2.0, 0.3, 1e-2, 1e-4):
         profiles = [made_profile(fit, name, width) for name in fit.names]
         slices = {each.name: (each.points, each.log_likelihoods) for each in profiles}
@@ -149,7 +149,7 @@ def test_predictions_are_the_means_of_data_and_replicates():
 def test_starts_show_the_distance_from_the_best():
     (ax,) = mc.plots.plot_starts(made_fit(["effort"], recorded())).axes
     assert_allclose(ax.lines[0].get_ydata(), [1e-6, 1e-6, 3.0])
-    assert ax.get_title() == "2 of 3 agree (below the line)"
+    assert ax.get_title() == "2 of 3 agree (below the dashed line)"
 
 
 def test_nothing_to_draw_is_said():
@@ -158,4 +158,4 @@ def test_nothing_to_draw_is_said():
         mc.plots.plot_profiles(fit, [])
     few = made_fit(["effort"], recorded((3,)))
     with pytest.raises(mc.InputError, match="there are no innovations"):
-        mc.plots.plot_innovations(made_adequacy(few), few.trials)
+        mc.plots.plot_innovations(made_adequacy(few))
