@@ -88,7 +88,7 @@ def test_what_is_infinite_or_unknown_is_null():
 )  # fmt: skip
 def test_garbage_is_no_result(tmp_path, content):
     (tmp_path / "fit.json").write_bytes(content)
-    with pytest.raises(mc.InputError, match=r"is no fit\.json that this version can read"):
+    with pytest.raises(mc.InputError, match=r"is not a fit\.json that this version can read"):
         read_result(tmp_path)
 
 

@@ -33,9 +33,8 @@ def task_record(task: Task) -> dict[str, Any]:
     record: dict[str, Any] = {"name": name_of(task)}
     if any(getattr(tasks, name) is task for name in tasks.__all__):
         return record | {"built_in": record["name"]}
-    # A wrapper copies the attributes of what it wraps, but is another task.
-    drawn_with = None if hasattr(task, "__wrapped__") else getattr(task, "drawn_with", None)
-    if drawn_with is not None:
+    drawn_with = getattr(task, "drawn_with", {})
+    if drawn_with.get("task") is task:
         return record | {"random_problem": _plain_arguments(drawn_with)}
     return record | _in_module(task)
 
@@ -84,8 +83,8 @@ def _plain_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
         "data": np.asarray(jax.random.key_data(key)).tolist(),
         "implementation": str(jax.random.key_impl(key)),
     }
-    rest = {name: np.asarray(value).item() for name, value in arguments.items() if name != "key"}
-    return {"key": drawn} | rest
+    numbers = {name: value for name, value in arguments.items() if name not in ("task", "key")}
+    return {"key": drawn} | {name: np.asarray(value).item() for name, value in numbers.items()}
 
 
 def _in_module(function: Any) -> dict[str, str]:

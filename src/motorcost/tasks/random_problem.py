@@ -91,8 +91,10 @@ def random_problem(
             states=["state_1", "state_2", "state_3", "state_4", "target"],
         )
 
-    # What the task was drawn with, so that a fit of it can be stored and loaded again.
+    # What the task was drawn with, so that a fit of it can be stored and loaded again. The task is
+    # in it too, because a function that wraps the task copies this attribute.
     task.drawn_with = {  # type: ignore[attr-defined]
+        "task": task,
         "key": key,
         "senses": k,
         "control_noises": c,
