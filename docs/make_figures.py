@@ -29,7 +29,7 @@ def main() -> None:
         save(plot_trials(trials, single_trials=15), f"{name}.png")
     policy = mc.solve(problems["reaching"])
     save(plot_gains(policy), "gains.png")
-    save(plot_costs(policy), "sweeps.png")
+    save(plot_costs(policy), "iterations.png")
     save(efforts_figure(), "efforts.png")
     save(beliefs_figure(), "beliefs.png")
     save(tracking_figure(), "tracked.png")
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def profiles_figure() -> Figure:
-    """What a camera's recording of 100 reaches says: the fit that the README's commands make."""
+    """Profiles of a fit to 100 reaches as a camera records them, as the README's commands make it."""
     import motorcost as mc
 
     truth = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
@@ -53,7 +53,7 @@ def profiles_figure() -> Figure:
 
 
 def efforts_figure() -> Figure:
-    """The same reach by agents who mind effort more or less."""
+    """The same reach by agents for whom effort costs more or less."""
     import motorcost as mc
 
     figure = Figure(figsize=(9, 3), layout="constrained")

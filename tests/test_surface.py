@@ -25,7 +25,7 @@ def test_dir_shows_what_there_is():
 @pytest.mark.parametrize("name", mc.__all__)
 def test_every_name_is_there_and_documented(name):
     found = getattr(mc, name)
-    assert found.__doc__ and found.__doc__.strip()
+    assert found.__doc__.strip()
     # A data class without a docstring gets its signature for one.
     assert not found.__doc__.startswith(f"{name}(")
     if inspect.isclass(found):
