@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def profiles_figure() -> Figure:
-    """Profiles of a fit to 100 reaches as a camera records them, as the README's commands make it."""
+    """Profiles of a fit to 100 reaches that a camera records, as in the README's commands."""
     import motorcost as mc
 
     truth = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
