@@ -72,17 +72,17 @@ def test_costs_show_each_iteration(reaching):
 def test_beliefs_show_inferred_and_true():
     problem = mc.tasks.reaching()
     observer = mc.observe(problem, ["position"], noise=2e-3)
-    seen = mc.simulate(problem, mc.solve(problem), n_trials=2, key=KEY, observer=observer)
-    beliefs = mc.track_beliefs(problem, seen, observer=observer)
-    figure = mc.plots.plot_beliefs(beliefs, seen, problem, trial=1)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=2, key=KEY, observer=observer)
+    beliefs = mc.track_beliefs(problem, trials, observer=observer)
+    figure = mc.plots.plot_beliefs(beliefs, trials, problem, trial=1)
     titles = [ax.get_title().split()[0] for ax in figure.axes]
     assert titles == ["position", "velocity", "force", "muscle"]
     recorded, inferred, true = figure.axes[0].lines
-    assert_allclose(recorded.get_ydata(), seen.observed[1, :, 0])
+    assert_allclose(recorded.get_ydata(), trials.observed[1, :, 0])
     assert_allclose(inferred.get_ydata(), beliefs.mean[1, :, 0])
-    assert_allclose(true.get_ydata(), seen.beliefs[1, :, 0])
+    assert_allclose(true.get_ydata(), trials.beliefs[1, :, 0])
     with pytest.raises(mc.InputError, match="there is no trial 2: there are 2, from 0"):
-        mc.plots.plot_beliefs(beliefs, seen, problem, trial=2)
+        mc.plots.plot_beliefs(beliefs, trials, problem, trial=2)
 
 
 def drawn(figure):
@@ -103,7 +103,7 @@ def test_every_picture_of_a_fit_can_be_drawn(what):
     drawn(mc.plots.plot_innovations(adequacy))
     for width in (2.0, 0.3, 1e-2, 1e-4):
         profiles = [made_profile(fit, name, width) for name in fit.names]
-        slices = {each.name: (each.points, each.log_likelihoods) for each in profiles}
+        slices = {p.name: (p.points, p.log_likelihoods) for p in profiles}
         truth = dict.fromkeys(fit.names, fit.estimates[fit.names[0]])
         figure = drawn(mc.plots.plot_profiles(fit, profiles, slices, truth))
         visible = [ax for ax in figure.axes if ax.get_visible()]

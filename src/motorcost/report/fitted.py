@@ -84,6 +84,8 @@ def report_fit(
         analysis.adequacy = check_fit(fit, key=jax.random.key(seed))
     if profiles and not fit.interrupted:
         analysis.profiles = fit.profiles()
+        if np.isnan([profile.ends for profile in analysis.profiles]).any():
+            raise KeyboardInterrupt  # which ended the profiles early; there is nothing to report
         analysis.slices = {p.name: fit.likelihood_slice(p) for p in analysis.profiles}
     return write_fit(analysis, folder, truth)
 
