@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def profiles_figure() -> Figure:
-    """What a camera's recording of 100 reaches says: the fit that the README's commands make."""
+    """Profiles of a fit to 100 reaches that a camera records, as in the README's commands."""
     import motorcost as mc
 
     truth = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
@@ -53,7 +53,7 @@ def profiles_figure() -> Figure:
 
 
 def efforts_figure() -> Figure:
-    """The same reach by agents who mind effort more or less."""
+    """The same reach by agents for whom effort costs more or less."""
     import motorcost as mc
 
     figure = Figure(figsize=(9, 3), layout="constrained")

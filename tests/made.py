@@ -20,22 +20,23 @@ def recorded(lengths=(8, 8, 8), channels=("position",), subjects=None, targets=N
     """Trials as they might be, without a model having made them."""
     rng = np.random.default_rng(0)
     samples = [0.1 * np.cumsum(rng.random((n, len(channels))), axis=0) / n for n in lengths]
-    for one in samples:
-        one[1:-1][rng.random((len(one) - 2, len(channels))) < missing] = np.nan
+    for trial in samples:
+        trial[1:-1][rng.random((len(trial) - 2, len(channels))) < missing] = np.nan
     conditions = {"target": 0.1 if targets is None else targets}
     if subjects is not None:
         conditions["subject"] = subjects
-    conditions = {name: np.broadcast_to(it, len(lengths)) for name, it in conditions.items()}
+    conditions = {name: np.broadcast_to(value, len(lengths)) for name, value in conditions.items()}
     return mc.Trials.recorded(samples, dt=0.01, channels=list(channels), conditions=conditions)
 
 
-def made_fit(free, trials, information=25.0, **changed):
+def made_fit(free, trials, information=25.0, *, task=mc.tasks.reaching, observer=None, **changed):
     """A fit as it might be, without a search."""
-    observer = mc.ObserverSpec(trials.channel_names, noise=1e-3)
-    objective = make_objective(mc.tasks.reaching, trials, free, observer=observer)
+    if observer is None:
+        observer = mc.ObserverSpec(trials.channel_names, noise=1e-3)
+    objective = make_objective(task, trials, free, observer=observer)
     point = np.array([c.support.middle for c in objective.coordinates])
     starts = tuple(Found(point, 100.0 - below, 9, True, "") for below in (0.0, 1e-9, 3.0))
-    given = {
+    fields = {
         "objective": objective,
         "method": "gradient",
         "priors": False,
@@ -47,7 +48,7 @@ def made_fit(free, trials, information=25.0, **changed):
         "interrupted": False,
         "size": 3,
     }
-    return Fit(**(given | changed))
+    return Fit(**(fields | changed))
 
 
 def made_adequacy(fit):

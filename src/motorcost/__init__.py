@@ -1,4 +1,10 @@
-"""Infer what people, animals and robots care about from how they move."""
+"""Infer what people, animals and robots care about from how they move.
+
+The usual way goes through a few names: a task (`mc.tasks.reaching`) makes a `Problem`, `solve`
+finds its `Policy`, `simulate` plays it and gives `Trials`, and `fit` finds the parameters under
+which trials are most probable. `mc.io.read` reads recordings; `Study` and `analyse` do all that
+the command `motorcost fit` does. `dir(mc)` lists every public name.
+"""
 
 from importlib import import_module
 from importlib.metadata import version
@@ -7,6 +13,10 @@ from typing import TYPE_CHECKING, Any
 from motorcost import tasks
 from motorcost.data.movements import Movements, concatenate_movements
 from motorcost.diagnostics import (
+    Adequacy,
+    Bootstrap,
+    Comparison,
+    Precision,
     bootstrap,
     check_fit,
     compare,
@@ -18,6 +28,8 @@ from motorcost.errors import ConvergenceError, InputError, PrecisionError
 from motorcost.fitting import baselines
 from motorcost.fitting.estimate import fit
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.information import Direction
+from motorcost.fitting.profiles import Profile
 from motorcost.fitting.recovery import Recovery
 from motorcost.inference.beliefs import Beliefs, track_beliefs
 from motorcost.inference.likelihood import log_likelihood
@@ -30,18 +42,28 @@ from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
 from motorcost.model.trials import Trials
+from motorcost.references import citation
 from motorcost.sweeps import sweep
-from motorcost.tasks.supports import LogNormal, LogUniform, Normal, Uniform
+from motorcost.sweeps.progress import SweepProgress
+from motorcost.tasks.supports import LogNormal, LogUniform, Normal, Support, Uniform
 
 if TYPE_CHECKING:
     from motorcost import io, plots
     from motorcost.io import datasets
+    from motorcost.io.fits import load
+    from motorcost.study.analysis import Analysis, analyse
+    from motorcost.study.settings import Study
 
 __version__ = version("motorcost")
 
 __all__ = [
+    "Adequacy",
+    "Analysis",
     "Beliefs",
+    "Bootstrap",
+    "Comparison",
     "ConvergenceError",
+    "Direction",
     "Fit",
     "InputError",
     "LogNormal",
@@ -52,14 +74,21 @@ __all__ = [
     "Observer",
     "ObserverSpec",
     "Policy",
+    "Precision",
     "PrecisionError",
     "Problem",
+    "Profile",
     "Recovery",
+    "Study",
+    "Support",
+    "SweepProgress",
     "Trials",
     "Uniform",
+    "analyse",
     "baselines",
     "bootstrap",
     "check_fit",
+    "citation",
     "compare",
     "concatenate",
     "concatenate_movements",
@@ -70,6 +99,7 @@ __all__ = [
     "expected_precision",
     "fit",
     "io",
+    "load",
     "log_likelihood",
     "moments",
     "observe",
@@ -82,12 +112,27 @@ __all__ = [
     "track_beliefs",
 ]
 
+# Loaded when first used, because they import pandas or matplotlib, which are slow to import: by
+# public name, the module, and the name in it (None for the module itself).
+_LAZY: dict[str, tuple[str, str | None]] = {
+    "Analysis": ("motorcost.study.analysis", "Analysis"),
+    "Study": ("motorcost.study.settings", "Study"),
+    "analyse": ("motorcost.study.analysis", "analyse"),
+    "datasets": ("motorcost.io.datasets", None),
+    "io": ("motorcost.io", None),
+    "load": ("motorcost.io.fits", "load"),
+    "plots": ("motorcost.plots", None),
+}
 
-# Loaded when first used: matplotlib and pandas are slow to import.
-_LAZY = {"datasets": "motorcost.io.datasets", "io": "motorcost.io", "plots": "motorcost.plots"}
+if not TYPE_CHECKING:  # a type checker would otherwise accept every name, misspelt ones too
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'motorcost' has no attribute {name!r}")
+        module, attribute = _LAZY[name]
+        found = import_module(module)
+        return found if attribute is None else getattr(found, attribute)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return import_module(_LAZY[name])
-    raise AttributeError(f"module 'motorcost' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__all__", "__doc__", "__file__", "__name__", "__version__"])

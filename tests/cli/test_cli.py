@@ -490,7 +490,7 @@ def test_compare_the_same_and_different_data(monkeypatch, folder, without_search
 def test_compare_says_what_it_cannot_read(monkeypatch, folder, tmp_path, capsys):
     (tmp_path / "fit.json").write_text('{"format": 1, "data": []}')
     assert run(monkeypatch, "compare", folder / "fit", tmp_path) == 2
-    assert_one_line(capsys, "is no fit.json that this version can read")
+    assert_one_line(capsys, "is not a fit.json that this version can read")
     assert run(monkeypatch, "compare", folder / "fit", folder) == 2
     assert_one_line(capsys, "needs a folder with fit.json")
     assert run(monkeypatch, "compare", folder / "fit") == 2

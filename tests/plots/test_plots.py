@@ -61,7 +61,7 @@ def test_gains_of_chosen_states(reaching):
         mc.plots.plot_gains(policy, ["forse"])
 
 
-def test_costs_show_each_sweep(reaching):
+def test_costs_show_each_iteration(reaching):
     policy, _ = reaching
     (ax,) = mc.plots.plot_costs(policy).axes
     excess = (policy.iteration_costs[:5] - policy.expected_cost) / policy.expected_cost
@@ -72,17 +72,17 @@ def test_costs_show_each_sweep(reaching):
 def test_beliefs_show_inferred_and_true():
     problem = mc.tasks.reaching()
     observer = mc.observe(problem, ["position"], noise=2e-3)
-    seen = mc.simulate(problem, mc.solve(problem), n_trials=2, key=KEY, observer=observer)
-    beliefs = mc.track_beliefs(problem, seen, observer=observer)
-    figure = mc.plots.plot_beliefs(beliefs, seen, problem, trial=1)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=2, key=KEY, observer=observer)
+    beliefs = mc.track_beliefs(problem, trials, observer=observer)
+    figure = mc.plots.plot_beliefs(beliefs, trials, problem, trial=1)
     titles = [ax.get_title().split()[0] for ax in figure.axes]
     assert titles == ["position", "velocity", "force", "muscle"]
     recorded, inferred, true = figure.axes[0].lines
-    assert_allclose(recorded.get_ydata(), seen.observed[1, :, 0])
+    assert_allclose(recorded.get_ydata(), trials.observed[1, :, 0])
     assert_allclose(inferred.get_ydata(), beliefs.mean[1, :, 0])
-    assert_allclose(true.get_ydata(), seen.beliefs[1, :, 0])
+    assert_allclose(true.get_ydata(), trials.beliefs[1, :, 0])
     with pytest.raises(mc.InputError, match="there is no trial 2: there are 2, from 0"):
-        mc.plots.plot_beliefs(beliefs, seen, problem, trial=2)
+        mc.plots.plot_beliefs(beliefs, trials, problem, trial=2)
 
 
 def drawn(figure):
@@ -100,10 +100,10 @@ def test_every_picture_of_a_fit_can_be_drawn(what):
     adequacy = made_adequacy(fit)
     panels = drawn(mc.plots.plot_predictions(fit, adequacy)).axes
     assert len(panels) % len(fit.trials.channel_names) == 0
-    drawn(mc.plots.plot_innovations(adequacy, fit.trials))
+    drawn(mc.plots.plot_innovations(adequacy))
     for width in (2.0, 0.3, 1e-2, 1e-4):
         profiles = [made_profile(fit, name, width) for name in fit.names]
-        slices = {each.name: (each.points, each.log_likelihoods) for each in profiles}
+        slices = {p.name: (p.points, p.log_likelihoods) for p in profiles}
         truth = dict.fromkeys(fit.names, fit.estimates[fit.names[0]])
         figure = drawn(mc.plots.plot_profiles(fit, profiles, slices, truth))
         visible = [ax for ax in figure.axes if ax.get_visible()]
@@ -149,7 +149,7 @@ def test_predictions_are_the_means_of_data_and_replicates():
 def test_starts_show_the_distance_from_the_best():
     (ax,) = mc.plots.plot_starts(made_fit(["effort"], recorded())).axes
     assert_allclose(ax.lines[0].get_ydata(), [1e-6, 1e-6, 3.0])
-    assert ax.get_title() == "2 of 3 agree (below the line)"
+    assert ax.get_title() == "2 of 3 agree (below the dashed line)"
 
 
 def test_nothing_to_draw_is_said():
@@ -158,4 +158,4 @@ def test_nothing_to_draw_is_said():
         mc.plots.plot_profiles(fit, [])
     few = made_fit(["effort"], recorded((3,)))
     with pytest.raises(mc.InputError, match="there are no innovations"):
-        mc.plots.plot_innovations(made_adequacy(few), few.trials)
+        mc.plots.plot_innovations(made_adequacy(few))

@@ -73,7 +73,7 @@ def test_a_report_escapes_what_users_call_things(tmp_path):
     free = {"effort": mc.LogUniform(1e-8, 1e-2, per="subject")}
     fit = made_fit(free, trials)
     profiles = [made_profile(fit, name) for name in fit.names]
-    slices = {each.name: (each.points, each.log_likelihoods) for each in profiles}
+    slices = {p.name: (p.points, p.log_likelihoods) for p in profiles}
     analysis = made_analysis(fit, profiles=profiles, slices=slices, notes=(EVIL,))
     study = Study(
         files=(Path(f"{EVIL.replace('/', '')}.csv"),),

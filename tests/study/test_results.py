@@ -73,7 +73,7 @@ def test_what_is_infinite_or_unknown_is_null():
     [
         b"", b"{", b"[]", b"3", b"null", b"\xff\xfe", b"[" * 100_000, b"{}", b'{"format": 1}',
         b'{"format": 2}',
-        *(json.dumps(it).encode() for it in (
+        *(json.dumps(result).encode() for result in (
             {"format": 1, "estimates": 1, "standard_errors": {}, "log_standard_errors": {},
              "log_likelihood": 1, "aic": 1, "bic": 1, "data": {"checksum": ""}},
             {"format": 1, "estimates": {"effort": "x"}, "standard_errors": {},
@@ -88,7 +88,7 @@ def test_what_is_infinite_or_unknown_is_null():
 )  # fmt: skip
 def test_garbage_is_no_result(tmp_path, content):
     (tmp_path / "fit.json").write_bytes(content)
-    with pytest.raises(mc.InputError, match=r"is no fit\.json that this version can read"):
+    with pytest.raises(mc.InputError, match=r"is not a fit\.json that this version can read"):
         read_result(tmp_path)
 
 
@@ -105,29 +105,30 @@ def rows_of(**results):
 
 def test_fits_of_the_same_data_are_compared_by_aic_and_bic(fit):
     small = made_fit(["effort"], recorded(), log_likelihood=90.0)
-    one, two = result_of(made_analysis(fit)), result_of(made_analysis(small))
-    header, rows = rows_of(large=one, small=two)
+    full, reduced = result_of(made_analysis(fit)), result_of(made_analysis(small))
+    header, rows = rows_of(large=full, small=reduced)
     assert header == ["", "large", "small"]
     assert rows["AIC - best"] == ["0", "18"]
     assert rows["BIC - best"] == ["0", f"{20 - math.log(3):.4g}"]
     assert rows["velocity"][1] == ""
     assert "effort, ratio" not in rows
-    unfinished = two | {"aic": None, "bic": None, "log_likelihood": None}
-    assert rows_of(large=one, small=unfinished)[1]["AIC - best"] == ["0", ""]
+    unfinished = reduced | {"aic": None, "bic": None, "log_likelihood": None}
+    assert rows_of(large=full, small=unfinished)[1]["AIC - best"] == ["0", ""]
     assert rows_of(a=unfinished, b=unfinished)[1]["BIC - best"] == ["", ""]
 
 
 def test_fits_of_different_data_are_compared_by_estimates(fit):
-    one = result_of(made_analysis(fit))
+    young = result_of(made_analysis(fit))
     moved = replace(fit, point=fit.point + np.array([1.0, 0.0]))
-    two = result_of(made_analysis(moved, checksum="1" * 64))
-    _, rows = rows_of(young=one, aged=two)
+    aged = result_of(made_analysis(moved, checksum="1" * 64))
+    _, rows = rows_of(young=young, aged=aged)
     z = 1.0 / math.hypot(0.2, 0.2)
     assert rows["effort, ratio"] == ["1", f"{math.e:.3g} ({z:+.1f} standard errors apart)"]
     assert rows["velocity, ratio"] == ["1", "1 (+0.0 standard errors apart)"]
     assert "AIC - best" not in rows
-    certain = two | {"log_standard_errors": {"effort": 0.0}}
-    rows_of(a=certain, b=certain | {"data": {"checksum": "2"}})
+    certain = aged | {"log_standard_errors": {"effort": 0.0}}
+    _, rows = rows_of(a=certain, b=certain | {"data": {"checksum": "2"}})
+    assert rows["effort, ratio"] == ["1", "1 (+nan standard errors apart)"]
 
 
 def test_one_fit_alone_cannot_be_compared(fit):

@@ -14,6 +14,7 @@ from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.objective import DataSets
+from motorcost.markup import html_table
 
 
 def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
@@ -77,6 +78,22 @@ class Comparison:
                 f"{row.aic - self.best.aic:>11.4g}  {row.bic - least:>11.4g}  {crossed:>12}"
             )
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        least = min(row.bic for row in self.rows)
+        header = ("model", "parameters", "log likelihood", "AIC - best", "BIC - best", "cross-val.")
+        rows = [
+            (
+                row.name,
+                str(row.parameters),
+                f"{row.log_likelihood:.6g}",
+                f"{row.aic - self.best.aic:.4g}",
+                f"{row.bic - least:.4g}",
+                "" if row.cross_validated is None else f"{row.cross_validated:.6g}",
+            )
+            for row in self.rows
+        ]
+        return html_table(header, rows)
 
 
 def compare(fits: Mapping[str, Fit], *, key: Any = None, folds: int = 5) -> Comparison:

@@ -96,4 +96,5 @@ def fit(
         converged=maximum.converged,
         interrupted=maximum.interrupted,
         size=size,
+        notes=objective.notes,
     )

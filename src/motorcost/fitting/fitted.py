@@ -1,11 +1,12 @@
-"""Maximum likelihood from several starts, with error bars."""
+"""The result of a fit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -14,12 +15,20 @@ from jaxtyping import Array, Float
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.batching import BatchedObjective, log_likelihoods_along
 from motorcost.fitting.derivative_free import Method
 from motorcost.fitting.engine import AGREEMENT
 from motorcost.fitting.information import Direction, covariance_of, directions
-from motorcost.fitting.objective import Objective, scores
+from motorcost.fitting.objective import Coordinate, Objective, scores
 from motorcost.fitting.optimise import Found
+from motorcost.fitting.prediction import conditions_of, predict_trials
+from motorcost.fitting.presenting import (
+    estimates_frame,
+    summary_html,
+    summary_text,
+    units_of,
+    verdicts_of,
+)
 from motorcost.fitting.profiles import Profile, profiles
 from motorcost.fitting.progress import Progress
 from motorcost.inference.beliefs import Beliefs, track_beliefs
@@ -27,19 +36,57 @@ from motorcost.model.observer import Observer
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+# A coordinate this close to a bound, on the search scale, is at the bound.
+AT_BOUND = 1e-6
+# Points at which a slice of the likelihood is evaluated.
+SLICE_POINTS = 21
+
 
 @dataclass(frozen=True)
 class Fit:
-    """The costs, noises and beliefs that explain trials best. Made by `fit`.
+    """The parameters under which trials are most probable, with their uncertainty.
 
-    - `estimates`: by name, in natural units; `standard_errors` likewise, and
-      `log_standard_errors` of their natural logarithms (0.05: about 5 %).
-    - `interval(level)`: by name, (low, high).
-    - `log_likelihood`, `aic`, `bic`; `starts`: where each search came to.
-    - `correlation`: of the estimates, in the order of `names`.
-    - `at`: the fitted task with its observer, as a function of steps and conditions; what
-      `log_likelihood`, `track_beliefs` and others take.
-    - `print(fit.summary())` says it all.
+    `mc.fit` returns one, and `mc.load` reads one that `Fit.save` wrote. `print(fit.summary())`
+    shows what was found; in a notebook a `Fit` shows itself as a table.
+
+    Parameters are referred to by name: `effort`, or `effort[anna]` where a parameter has a value
+    for each group of trials. The search runs on the *search scale* of each parameter, which is
+    the natural logarithm for parameters with a `LogUniform` or `LogNormal` support and the
+    parameter itself for the others.
+
+    Attributes
+    ----------
+    estimates, standard_errors : dict of str to float
+        By name, in natural units.
+    log_standard_errors : dict of str to float
+        Standard errors of the natural logarithms: 0.05 is about 5 %.
+    names, units : tuple of str, dict of str to str
+        What was inferred, and in which units it is.
+    log_likelihood, aic, bic : float
+        Of all trials at the estimates.
+    covariance, correlation : array of shape (p, p)
+        Of the estimates on the search scale, in the order of `names`.
+    converged, interrupted : bool
+        Whether the search settled at a maximum, and whether the user stopped it before.
+    starts : tuple of Found
+        Where each search ended: its `point` on the search scale, the `value` of the log
+        likelihood (plus log prior, if there are priors), `evaluations` and `converged`.
+    agreed : int
+        How many of the starts found this maximum.
+    verdicts : list of str
+        What to know before believing the estimates, in sentences.
+    notes : tuple of str
+        What was converted or assumed before the fit, in sentences.
+    directions : list of Direction
+        Combinations of parameters, from the least known to the best known.
+    at : callable
+        The fitted task with its observer, as a function of steps and conditions; what
+        `mc.log_likelihood` and `mc.track_beliefs` take.
+    trials : Trials
+        The trials as they were fitted.
     """
 
     objective: Objective
@@ -52,16 +99,22 @@ class Fit:
     converged: bool
     interrupted: bool
     size: int  # points that are evaluated at once
+    notes: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What was inferred."""
+        """The names of what was inferred."""
         return self.objective.names
 
     @property
     def estimates(self) -> dict[str, float]:
-        """By name, in natural units."""
+        """The estimates by name, in natural units."""
         return {name: float(value) for name, value in self.objective.values(self.point).items()}
+
+    @property
+    def units(self) -> dict[str, str]:
+        """The unit of each estimate by name, as the task declares it; empty where there is none."""
+        return units_of(self)
 
     @property
     def at(self) -> Callable[..., tuple[Problem, Observer]]:
@@ -73,59 +126,100 @@ class Fit:
         """The trials as they were fitted: with the conditions that `at` takes."""
         return self.objective.trials
 
-    def beliefs(self, smooth: bool = False) -> Beliefs:
-        """What the agent believed in each trial, at the estimates; see `track_beliefs`."""
+    @property
+    def conditions(self) -> dict[str, np.ndarray]:
+        """By name, one value per trial: conditions that the task takes, and labels of groups."""
+        return conditions_of(self.objective)
+
+    def beliefs(self, *, smooth: bool = False) -> Beliefs:
+        """Return what the agent believed in each trial, at the estimates; see `track_beliefs`."""
         return _beliefs(self.objective, jnp.asarray(self.point), smooth)
+
+    def predict(
+        self, *, n_trials: int, key: Any, steps: int | None = None, **conditions: Any
+    ) -> Trials:
+        """Simulate trials at the estimates, recorded as the fitted trials were.
+
+        Parameters
+        ----------
+        n_trials : int
+            The number of trials.
+        key : JAX random key
+            The same key gives the same trials.
+        steps : int, optional
+            The number of model steps per trial.
+        **conditions
+            One value for each condition to choose: an argument of the task that was neither
+            inferred nor fixed (`target=0.2`), or a group (`subject="anna"`).
+
+        Returns
+        -------
+        Trials
+            With the conditions that they were simulated in. What is not chosen is as in the first
+            fitted trial with these conditions, its known first state included; if there is none,
+            as in the first fitted trial, with the first state that the task has.
+
+        Examples
+        --------
+        >>> further = fit.predict(n_trials=100, key=jax.random.key(0), target=0.2)
+        >>> mc.plots.plot_trials(further).savefig("further.png")
+        """
+        return predict_trials(self, n_trials, key, steps, conditions)
 
     @property
     def covariance(self) -> np.ndarray:
-        """Of the estimates on their lines, from the observed information: infinite for what the
-        data leave open, NaN if the search was interrupted."""
+        """The covariance of the estimates on the search scale, from the observed information.
+
+        Infinite for what the data leave open, NaN if the search was interrupted.
+        """
         return covariance_of(self.objective.supports, self.information)
 
     @property
     def search_scale_errors(self) -> dict[str, float]:
-        """Standard errors on the line that each parameter was searched on."""
+        """Standard errors by name, on the search scale of each parameter."""
         return dict(zip(self.names, np.sqrt(np.diagonal(self.covariance)), strict=True))
 
     @property
     def standard_errors(self) -> dict[str, float]:
-        """By name, in natural units."""
+        """Standard errors by name, in natural units."""
         errors, estimates = self.search_scale_errors, self.estimates
         scales = {c.name: estimates[c.name] for c in self._logarithmic}
         return {name: float(error * scales.get(name, 1.0)) for name, error in errors.items()}
 
     @property
     def log_standard_errors(self) -> dict[str, float]:
-        """By name, of the natural logarithm (of what is positive by its support)."""
+        """Standard errors of the natural logarithms by name, of what is positive by its support."""
         errors, estimates = self.search_scale_errors, self.estimates
-        known = {c.name for c in self._logarithmic}
+        logarithmic = {c.name for c in self._logarithmic}
         positive = {c.name for c in self.objective.coordinates if c.support.low > 0}
         return {
-            name: float(error if name in known else error / estimates[name])
+            name: float(error if name in logarithmic else error / estimates[name])
             for name, error in errors.items()
-            if name in known | positive
+            if name in logarithmic | positive
         }
 
     def robust_errors(self) -> dict[str, float]:
-        """Standard errors on the line, by name, that hold if the model is not quite right: from
-        how much the trials' own scores vary (the sandwich formula)."""
+        """Return standard errors by name, on the search scale, that hold for a wrong model too.
+
+        They come from how much the scores of the trials vary (the sandwich formula), rather than
+        from the curvature of the log likelihood alone.
+        """
         if self.interrupted:
             raise InputError("the fit was interrupted before its maximum: there are no errors yet")
-        each = np.asarray(scores(self.objective, jnp.asarray(self.point))[1])
+        trial_scores = np.asarray(scores(self.objective, jnp.asarray(self.point))[1])
         cov = self.covariance
-        known = np.where(np.isfinite(cov), cov, 0.0)
-        spread = np.diagonal(known @ (each.T @ each) @ known)
+        finite = np.where(np.isfinite(cov), cov, 0.0)
+        spread = np.diagonal(finite @ (trial_scores.T @ trial_scores) @ finite)
         errors = np.where(np.isfinite(np.diagonal(cov)), np.sqrt(spread), np.inf)
         return dict(zip(self.names, errors.tolist(), strict=True))
 
     @property
-    def _logarithmic(self) -> list[Any]:
+    def _logarithmic(self) -> list[Coordinate]:
         return [c for c in self.objective.coordinates if c.support.logarithmic]
 
     @property
     def correlation(self) -> np.ndarray:
-        """Of the estimates on their lines, NaN for what the data leave open."""
+        """The correlation of the estimates on the search scale, NaN for what is left open."""
         cov = self.covariance
         sd = np.sqrt(np.diagonal(cov))
         with np.errstate(invalid="ignore"):
@@ -133,9 +227,9 @@ class Fit:
 
     @property
     def at_bounds(self) -> tuple[str, ...]:
-        """Parameters that ended at the edge of their support."""
+        """The names of parameters that ended at an end of their support."""
         gap = np.abs(self.objective.bounds - self.point[:, None]).min(axis=1)
-        return tuple(name for name, near in zip(self.names, gap < 1e-6, strict=True) if near)
+        return tuple(name for name, near in zip(self.names, gap < AT_BOUND, strict=True) if near)
 
     @property
     def agreed(self) -> int:
@@ -145,34 +239,44 @@ class Fit:
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion: smaller is better."""
+        """Akaike's information criterion: smaller is better."""
         return 2.0 * len(self.names) - 2.0 * self.log_likelihood
 
     @property
     def bic(self) -> float:
         """The Bayesian information criterion, over trials: smaller is better."""
-        return float(
-            len(self.names) * np.log(len(self.objective.trials)) - 2.0 * self.log_likelihood
-        )
+        return float(len(self.names) * np.log(len(self.trials)) - 2.0 * self.log_likelihood)
 
     def interval(
         self, level: float = 0.95, method: Literal["wald", "profile"] = "wald"
     ) -> dict[str, tuple[float, float]]:
-        """Confidence intervals by name, in natural units.
+        """Return confidence intervals by name, in natural units.
 
-        `wald` takes the standard errors on the logarithmic scale; `profile` follows the
-        likelihood itself, which takes longer and holds where it is lopsided. Either end may be
-        infinite (or 0, for a positive parameter): the data do not say.
+        Parameters
+        ----------
+        level : float
+            Of confidence, between 0 and 1.
+        method : {"wald", "profile"}
+            `wald` takes the standard errors on the search scale. `profile` follows the likelihood
+            itself, which takes longer and holds where it is lopsided.
+
+        Returns
+        -------
+        dict of str to (float, float)
+            Either end may be infinite (or 0, for a positive parameter): the data do not bound it.
         """
         if not 0 < level < 1:
             raise InputError(f"level must lie between 0 and 1, got {level!r}")
+        checks.one_of("method", method, ("wald", "profile"))
         if method == "profile":
             ends = {profile.name: profile.ends for profile in self.profiles(level)}
         else:
-            checks.one_of("method", method, ("wald", "profile"))
             z = NormalDist().inv_cdf(0.5 + level / 2)
-            points = zip(self.point, self.search_scale_errors.values(), strict=True)
-            ends = dict(zip(self.names, [(x - z * e, x + z * e) for x, e in points], strict=True))
+            errors = self.search_scale_errors.items()
+            ends = {
+                name: (x - z * error, x + z * error)
+                for x, (name, error) in zip(self.point, errors, strict=True)
+            }
         return {c.name: c.support.natural(ends[c.name]) for c in self.objective.coordinates}
 
     def profiles(
@@ -181,7 +285,7 @@ class Fit:
         names: Sequence[str] | None = None,
         progress: Progress | None = None,
     ) -> list[Profile]:
-        """Profile likelihoods of the named parameters, or of all."""
+        """Return the profile likelihoods of the named parameters, or of all."""
         names = self.names if names is None else names
         which = [self.names.index(checks.one_of("free parameter", n, self.names)) for n in names]
         if self.interrupted:
@@ -205,59 +309,111 @@ class Fit:
         )
         return found
 
+    def likelihood_slice(self, profile: Profile) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log likelihood along one parameter, with the others held at their estimates.
+
+        Returns points on the search scale of the parameter, as far as its `profile` reaches, and
+        the log likelihood (plus log prior, if there are priors) at each of them.
+        """
+        grid = np.linspace(profile.points.min(), profile.points.max(), SLICE_POINTS)
+        points = np.tile(self.point, (len(grid), 1))
+        points[:, self.names.index(profile.name)] = grid
+        return grid, log_likelihoods_along(self.objective, points, priors=self.priors)
+
     @property
     def _log_prior(self) -> float:
         return float(self.objective.log_prior(self.point)) if self.priors else 0.0
 
     @property
     def directions(self) -> list[Direction]:
-        """Combinations of parameters from the least known to the best, and how well."""
+        """Combinations of parameters, from the least known to the best known."""
         if self.interrupted:
             return []
         return directions(self.objective.coordinates, self.information)
 
-    def summary(self, level: float = 0.95) -> str:
-        """What was found, as text."""
-        errors, logs, ends = self.standard_errors, self.log_standard_errors, self.interval(level)
-        width = max(len(name) for name in (*self.names, "parameter"))
-        head = f"{'parameter':<{width}}  {'estimate':>10}  {'std. error':>10}  {'relative':>8}"
-        lines = [f"{head}  {100 * level:g} % interval"]
-        for name, value in self.estimates.items():
-            relative = f"{100 * logs[name]:.3g} %" if name in logs else ""
-            low, high = ends[name]
-            lines.append(
-                f"{name:<{width}}  {value:>10.4g}  {errors[name]:>10.2g}  {relative:>8}  "
-                f"{low:.4g} to {high:.4g}"
-            )
-        lines.append("")
-        lines.append(
-            f"log likelihood {self.log_likelihood:.6g} of {len(self.objective.trials)} trials; "
-            f"AIC {self.aic:.6g}, BIC {self.bic:.6g}"
-        )
-        lines += self.verdicts
-        return "\n".join(lines)
-
     @property
     def verdicts(self) -> list[str]:
         """What to know before believing the estimates, in sentences."""
-        if self.interrupted:
-            return ["Interrupted: this is the best point so far, without error bars."]
-        lines = [f"{self.agreed} of {len(self.starts)} starts found this maximum."]
-        if self.agreed == 1 and len(self.starts) > 1:
-            lines.append("No other start confirms it: try more (n_starts).")
-        if not self.converged:
-            lines.append("The search did not settle: error bars are not to be trusted.")
-        if self.at_bounds:
-            lines.append(
-                f"At the edge of its support: {', '.join(self.at_bounds)}. Widen it, or take the "
-                "error bars with care."
-            )
-        lines += [each.words for each in self.directions if each.words]
-        return lines
+        return verdicts_of(self)
+
+    def summary(self, level: float = 0.95) -> str:
+        """Return what was found, as text: a table of estimates, the verdicts and the notes."""
+        return summary_text(self, level)
+
+    def to_frame(self, level: float = 0.95) -> DataFrame:
+        """Return the estimates as a pandas table with one row per parameter.
+
+        The index has the parameters' names. The columns are `estimate` and `standard_error` in
+        natural units, `log_standard_error` (of the natural logarithm, NaN for what need not be
+        positive), `low` and `high` of the Wald interval at `level`, `unit`, and `at_bound`:
+        whether the estimate is at an end of its support.
+        """
+        return estimates_frame(self, level)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fit to one file, from which `mc.load` makes the same fit again.
+
+        The file holds the estimates, the starts, the trials, the observer and what was free and
+        fixed. A built-in task, and a task or an observer that is a function of a module that can
+        be imported, are stored by name. Others (a lambda, a function of a notebook or script) are
+        not stored: `mc.load(path, task=..., observer=...)` needs them.
+        """
+        from motorcost.io.fits import save_fit
+
+        save_fit(self, Path(path))
+
+    def report(
+        self,
+        folder: str | Path,
+        *,
+        checks: bool = True,
+        profiles: bool = True,
+        seed: int = 0,
+        title: str = "",
+        truth: Mapping[str, float] | None = None,
+    ) -> Path:
+        """Write `report.html`, `fit.json` and `figures/` into a folder, as `motorcost fit` does.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Made if it does not exist; its parent must.
+        checks : bool
+            Whether to compare the trials with simulated ones (`mc.check_fit`).
+        profiles : bool
+            Whether to compute profile likelihoods, which takes about as long as the fit.
+        seed : int
+            Of the random key that the checks simulate with.
+        title : str
+            The title of the report.
+        truth : mapping of str to float, optional
+            The true parameters by name, where the trials were simulated; shown beside the
+            estimates.
+
+        Returns
+        -------
+        Path
+            The path of `report.html`. Sections that need what was not computed are left out. A
+            fit that was interrupted has neither checks nor profiles.
+        """
+        from motorcost.report.fitted import report_fit
+
+        return report_fit(
+            self,
+            Path(folder),
+            checks=checks,
+            profiles=profiles,
+            seed=seed,
+            title=title,
+            truth=truth,
+        )
+
+    def _repr_html_(self) -> str:
+        return summary_html(self, 0.95)
 
     def __repr__(self) -> str:
-        each = ", ".join(f"{name} {value:.4g}" for name, value in self.estimates.items())
-        return f"Fit: {each}; log likelihood {self.log_likelihood:.6g}"
+        values = ", ".join(f"{name} {value:.4g}" for name, value in self.estimates.items())
+        return f"Fit: {values}; log likelihood {self.log_likelihood:.6g}"
 
 
 @eqx.filter_jit

@@ -126,16 +126,18 @@ class Objective(eqx.Module):
         columns = [self.trials.lengths, *self.trials.conditions.values()]
         return len(set(zip(*(column.tolist() for column in columns), strict=True)))
 
+    def first_problem(
+        self, point: Point, columns: Mapping[str, Array] | None = None
+    ) -> tuple[Problem, Observer]:
+        """The problem and observer of the first trial at a point."""
+        first = {name: values[0].item() for name, values in self.trials.conditions.items()}
+        return self.at(point, columns)(steps=int(self.trials.lengths[0]), **first)
+
     def n_states(self, data: DataSets) -> int:
         """The number of states of the task's problems."""
         middle = jnp.array([*(support.middle for support in self.supports), 0.0])
-        first = {name: values[0].item() for name, values in self.trials.conditions.items()}
-
-        def first_problem(point: Point) -> Problem:
-            make = self.at(point, data.columns)
-            return make(steps=int(self.trials.lengths[0]), **first)[0]
-
-        return len(jax.eval_shape(first_problem, middle).state_names)
+        problem, _ = jax.eval_shape(lambda x: self.first_problem(x, data.columns), middle)
+        return len(problem.state_names)
 
     def values(self, point: Any) -> dict[str, Any]:
         """Natural values by coordinate's name, within the supports whatever the rounding."""

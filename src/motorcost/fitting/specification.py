@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from motorcost import checks
@@ -15,7 +17,8 @@ from motorcost.fitting.objective import Coordinate, DataSets, Grouping, Objectiv
 from motorcost.inference.grouping import ObserverOrMaker
 from motorcost.model.observer import Observer, ObserverSpec
 from motorcost.model.problem import Problem
-from motorcost.model.trials import Trials
+from motorcost.model.trials import Trials, trials_in_model_units
+from motorcost.tasks import parameter_units
 from motorcost.tasks import parameters as declared_parameters
 from motorcost.tasks.declare import Task
 from motorcost.tasks.supports import LogUniform, Support
@@ -54,10 +57,20 @@ def make_objective(
         fixed=tuple(values.items()),
         groupings=groupings,
     )
+    objective = _in_model_units(objective)
     dt, rank = step_and_rank(objective, DataSets())
     if not np.isclose(dt, step, rtol=1e-6):  # a task with a step of its own
         _wrong_step(step, float(dt))
     return dataclasses.replace(objective, rank=int(rank))
+
+
+def _in_model_units(objective: Objective) -> Objective:
+    """The objective with its trials in the units of the task, and notes on what was converted."""
+    middle = jnp.array([support.middle for support in objective.supports])
+    problem, _ = jax.eval_shape(objective.first_problem, middle)
+    units = parameter_units(objective.task)
+    trials, notes = trials_in_model_units(objective.trials, problem, units)
+    return dataclasses.replace(objective, trials=trials, notes=notes)
 
 
 def coordinates_of(
@@ -246,6 +259,7 @@ def _for_task(task: Task, trials: Trials, groupings: Sequence[Grouping]) -> Tria
         channels=dict(zip(trials.channel_names, trials.channel_units, strict=True)),
         lengths=trials.lengths,
         conditions=conditions,
+        condition_units={n: u for n, u in trials.condition_units.items() if n in takes},
     )
 
 

@@ -1,4 +1,4 @@
-"""Pictures of behaviour, policies and fits. Each function returns a matplotlib `Figure`."""
+"""Figures of behaviour, policies and fits. Each function returns a matplotlib `Figure`."""
 
 from motorcost.plots.behaviour import plot_beliefs, plot_costs, plot_gains, plot_trials
 from motorcost.plots.fits import (

@@ -1,8 +1,9 @@
-"""Pictures of behaviour and of policies. Each function returns a matplotlib `Figure`."""
+"""Figures of behaviour and of policies."""
 
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -24,70 +25,83 @@ from motorcost.plots.style import (
     with_unit,
 )
 
+# The most states that are drawn unless the user names some: more panels do not fit a page.
+_MOST_STATES = 6
+
 
 def plot_trials(
     trials: Trials, channels: Sequence[str] | None = None, single_trials: int = 30
 ) -> Figure:
-    """What was recorded, over time: mean over trials, the middle 95 % of them, and a few.
+    """Draw what was recorded over time: the mean over trials, the middle 95 %, and a few trials.
 
-    One panel for each channel that is not constant, or for those named.
+    There is one panel for each of `channels`, or for each channel that is not constant.
+    `single_trials` is the most trials that are drawn one by one.
     """
     if len(trials) == 0:
         raise InputError("there are no trials to draw")
-    names = [name for name in trials.channel_names if _moves(trials, name)]
+    names = [name for name in trials.channel_names if _varies(trials, name)]
     if channels is not None:
         checks.labels("channels", channels, len(channels), "channel")
         names = list(channels)
     if not names:
         raise InputError("there are no channels to draw")
     figure, axes = grid(len(names))
-    time = np.asarray(trials.times)
     for ax, name in zip(axes.flat, names, strict=False):
         i = trials.channel_names.index(checks.one_of("channel", name, trials.channel_names))
         samples = np.asarray(trials.observed[:, :, i])
-        seen = ~np.isnan(samples)
-        some = seen.any(axis=0)  # a recording slower than the model has steps without samples
-        low, high = np.nanquantile(samples[:, some], [0.025, 0.975], axis=0)
-        ax.fill_between(
-            time[some], low, high, color=BLUE, alpha=0.2, linewidth=0, label="middle 95 %"
-        )
-        for k, (one, there) in enumerate(zip(samples, seen, strict=True)):
-            if k == single_trials:
-                break
-            label = "single trials" if k == 0 else None
-            ax.plot(time[there], one[there], color=GREY, alpha=0.4, linewidth=0.6, label=label)
-        mean = np.nanmean(samples[:, some], axis=0)
-        ax.plot(time[some], mean, color=BLUE, linewidth=2, label="mean")
+        _draw_samples(ax, np.asarray(trials.times), samples, single_trials)
         ax.set_title(with_unit(name, trials.channel_units[i]), fontsize=10)
         clean(ax)
     finish_grid(figure, axes, len(names))
     return figure
 
 
+def _draw_samples(ax: Axes, times: np.ndarray, samples: np.ndarray, single_trials: int) -> None:
+    """Draw one channel of all trials, (trial, time)."""
+    recorded = np.isfinite(samples)
+    sampled = recorded.any(axis=0)  # a recording slower than the model has steps without samples
+    low, high = np.nanquantile(samples[:, sampled], [0.025, 0.975], axis=0)
+    ax.fill_between(
+        times[sampled], low, high, color=BLUE, alpha=0.2, linewidth=0, label="middle 95 %"
+    )
+    for k in range(min(single_trials, len(samples))):
+        label = "single trials" if k == 0 else "_nolegend_"
+        time, values = times[recorded[k]], samples[k, recorded[k]]
+        ax.plot(time, values, color=GREY, alpha=0.4, linewidth=0.6, label=label)
+    mean = np.nanmean(samples[:, sampled], axis=0)
+    ax.plot(times[sampled], mean, color=BLUE, linewidth=2, label="mean")
+
+
 def plot_gains(policy: Policy, states: Sequence[str] | None = None) -> Figure:
-    """The gains over time: how controls answer the estimated states (L, upper rows) and how
-    estimates answer the senses (K, lower rows). One column for each state, six at most unless
-    `states` names them.
+    """Draw the gains over time.
+
+    The upper rows show how controls respond to the estimated states (L), the lower rows how
+    estimates respond to the senses (K). There is one column for each of `states`, or for each of
+    the first six.
     """
     p = policy.believed
-    names = list(p.state_names[:6] if states is None else states)
+    names = list(p.state_names[:_MOST_STATES] if states is None else states)
     if not names:
         raise InputError("there are no states to draw")
     at = [p.state_names.index(checks.one_of("state", name, p.state_names)) for name in names]
-    rows = [(f"L: {name}", np.asarray(policy.L[:, i])) for i, name in enumerate(p.control_names)]
-    rows += [(f"K: {name}", np.asarray(policy.K[:, :, j])) for j, name in enumerate(p.sense_names)]
+    rows = [
+        (f"L: {name}", BLUE, np.asarray(policy.L[:, i])) for i, name in enumerate(p.control_names)
+    ]
+    rows += [
+        (f"K: {name}", ORANGE, np.asarray(policy.K[:, :, j]))
+        for j, name in enumerate(p.sense_names)
+    ]
     time = np.asarray(p.times[:-1])
     figure = Figure(figsize=(1.9 * len(names) + 0.6, 1.5 * len(rows) + 0.4), layout="constrained")
     axes = figure.subplots(len(rows), len(names), squeeze=False, sharex=True)
-    for row, (label, gains) in enumerate(rows):
-        color = BLUE if label.startswith("L") else ORANGE
+    for row, (label, color, gains) in enumerate(rows):
         for column, (name, i) in enumerate(zip(names, at, strict=True)):
             ax = axes[row, column]
             ax.axhline(0, color=GREY, linewidth=0.5)
             ax.plot(time, gains[:, i], color=color, linewidth=1.8)
             ax.ticklabel_format(style="sci", scilimits=(-2, 3), axis="y")
             clean(ax)
-            if not gains[:, i].any():  # an axis of its own would only show noise about zero
+            if not gains[:, i].any():  # an automatic scale would only show noise about zero
                 ax.set_yticks([0])
             if row == 0:
                 ax.set_title(plain(name), fontsize=10)
@@ -105,17 +119,22 @@ def plot_beliefs(
     trial: int = 0,
     states: Sequence[str] | None = None,
 ) -> Figure:
-    """What the agent believed in one trial, as far as the samples tell (mean ± 2 SD), with what
-    was recorded and, for a simulated trial, what it truly believed. One panel for each state
-    about which something is to be found out, or for those named.
+    """Draw what the agent believed in one trial, as far as the samples tell (mean ± 2 SD).
+
+    Beside it are the samples and, for a simulated trial, what the agent truly believed. There is
+    one panel for each of `states`, or for each of the first six states about which the samples
+    leave something open. `beliefs` is what `mc.track_beliefs` returned for `trials`, `trial` the
+    number of the trial from 0.
     """
     checks.whole("trial", trial, 0, "which trial")
     if trial >= len(trials):
         raise InputError(f"there is no trial {trial}: there are {len(trials)}, from 0")
     mean = np.asarray(beliefs.mean[trial])
     sd = np.sqrt(np.maximum(np.diagonal(np.asarray(beliefs.cov[trial]), axis1=1, axis2=2), 0))
-    varied = [name for i, name in enumerate(problem.state_names[:6]) if np.nanmax(sd[:, i]) > 0]
-    names = list(varied if states is None else states)
+    unknown = [
+        name for i, name in enumerate(problem.state_names[:_MOST_STATES]) if np.nanmax(sd[:, i]) > 0
+    ]
+    names = list(unknown if states is None else states)
     if not names:
         raise InputError("there are no states to draw")
     figure, axes = grid(len(names))
@@ -137,29 +156,29 @@ def plot_beliefs(
 
 
 def plot_costs(policy: Policy) -> Figure:
-    """How the expected cost settled: its distance from the final one after each sweep."""
+    """Draw how the expected cost settled: its distance from the final one after each iteration."""
     costs = np.asarray(policy.iteration_costs)[: int(policy.iterations)]
     final = float(policy.expected_cost)
-    apart = (costs - final) / abs(final) if final else costs
-    sweep = np.arange(1, len(costs) + 1)
+    distance = (costs - final) / abs(final) if final else costs
+    iteration = np.arange(1, len(costs) + 1)
     figure = Figure(figsize=(4.2, 2.8), layout="constrained")
     ax = figure.subplots()
     floor = np.finfo(float).eps
     ax.axhline(floor, color=GREY, linewidth=0.5)
-    ax.plot(sweep, np.maximum(np.abs(apart), floor), color=BLUE, linewidth=1.2)
+    ax.plot(iteration, np.maximum(np.abs(distance), floor), color=BLUE, linewidth=1.2)
     for below, face, label in ((False, BLUE, "above"), (True, "white", "below")):
-        these = (apart < 0) == below
-        if these.any():
+        chosen = (distance < 0) == below
+        if chosen.any():
             ax.plot(
-                sweep[these],
-                np.maximum(np.abs(apart[these]), floor),
+                iteration[chosen],
+                np.maximum(np.abs(distance[chosen]), floor),
                 "o",
                 color=BLUE,
                 markerfacecolor=face,
                 label=f"{label} the final cost",
             )
     ax.set_yscale("log")
-    ax.set_xlabel("sweep")
+    ax.set_xlabel("iteration")
     ax.set_ylabel("relative distance")
     ax.set_title(f"expected cost {final:.6g}", fontsize=10)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -168,6 +187,6 @@ def plot_costs(policy: Policy) -> Figure:
     return figure
 
 
-def _moves(trials: Trials, name: str) -> bool:
+def _varies(trials: Trials, name: str) -> bool:
     samples = np.asarray(trials.observed[:, :, trials.channel_names.index(name)])
     return bool(np.nanmax(samples) > np.nanmin(samples))

@@ -1,32 +1,35 @@
-"""Colours and layout that all pictures share."""
+"""Colours and layout that all figures share."""
 
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-# From the Okabe-Ito palette, which people with any colour vision can tell apart.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#8C8C8C"
+# From the Okabe-Ito palette, which people with any colour vision can tell apart (but for grey).
+BLUE = "#0072B2"
+ORANGE = "#D55E00"
+GREEN = "#009E73"
+GREY = "#8C8C8C"
 
 
 def with_unit(name: str, unit: str) -> str:
-    """A name with its unit in brackets, if it has one."""
+    """Return a name with its unit in brackets, if it has one."""
     return plain(f"{name} ({unit})" if unit else name)
 
 
 def plain(text: str) -> str:
-    """A name as it is: between dollar signs, matplotlib would read formulas."""
+    """Return text that matplotlib shows as it is: between dollar signs it would read formulas."""
     return text.replace("$", r"\$")
 
 
 def clean(ax: Axes) -> None:
-    """Take away what says nothing."""
+    """Remove the upper and right spines, and make the tick labels small."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=8)
 
 
 def grid(panels: int) -> tuple[Figure, Any]:
-    """A figure with room for so many panels that share their time axis."""
+    """Return a figure and its axes, with room for `panels` panels that share their time axis."""
     columns = 2 if panels == 4 else min(panels, 3)
     rows = -(-panels // columns)
     figure = Figure(figsize=(3.4 * columns, 2.5 * rows + 0.2), layout="constrained")
@@ -34,10 +37,10 @@ def grid(panels: int) -> tuple[Figure, Any]:
 
 
 def legend_above(figure: Figure, *axes: Axes) -> None:
-    """One legend for these panels, above all."""
+    """Draw one legend for all of these axes, above them."""
     handles: dict[str, Any] = {}
-    for panel, names in [ax.get_legend_handles_labels() for ax in axes]:
-        handles |= dict(zip(names, panel, strict=True))
+    for artists, labels in [ax.get_legend_handles_labels() for ax in axes]:
+        handles |= dict(zip(labels, artists, strict=True))
     figure.legend(
         list(handles.values()),
         list(handles),
@@ -49,7 +52,7 @@ def legend_above(figure: Figure, *axes: Axes) -> None:
 
 
 def finish_grid(figure: Figure, axes: Any, used: int) -> None:
-    """Hide the panels left over, label the lowest of each column, and draw one legend for all."""
+    """Hide all panels but the first `used`, label the lowest of each column, and draw a legend."""
     columns = axes.shape[1]
     legend_above(figure, *axes.flat)
     for i, ax in enumerate(axes.flat):

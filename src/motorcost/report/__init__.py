@@ -1,4 +1,4 @@
-"""One self-contained HTML page: text, tables and pictures, readable offline and in print."""
+"""Reports: self-contained HTML pages of text, tables and pictures."""
 
 from motorcost.report.fitted import fit_sections, write_fit
 from motorcost.report.page import Picture, Points, Section, Table, write_report

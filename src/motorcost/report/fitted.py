@@ -1,13 +1,24 @@
 """The report of a fit."""
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+import jax
+import numpy as np
+
 from motorcost import tasks
+from motorcost.diagnostics import check_fit
+from motorcost.errors import InputError
 from motorcost.fitting.engine import AGREEMENT
-from motorcost.io import written_whole
+from motorcost.fitting.fitted import Fit
+from motorcost.fitting.presenting import estimates_table, number_text
+from motorcost.io import check_folder, written_whole
+from motorcost.io.functions import name_of
+from motorcost.model.observer import ObserverSpec
+from motorcost.model.trials import Trials
 from motorcost.plots import (
     plot_beliefs,
     plot_estimates,
@@ -16,17 +27,23 @@ from motorcost.plots import (
     plot_profiles,
     plot_starts,
 )
-from motorcost.report.page import Picture, Points, Section, Table, write_report
+from motorcost.report.page import Content, Picture, Points, Section, Table, write_report
 from motorcost.study.analysis import Analysis
-from motorcost.study.result import device_name, intervals_of, result_of
+from motorcost.study.result import device_name, intervals_of, notes_of, result_of
+from motorcost.study.settings import Study
 
-_BELIEFS_SHOWN = 3
+# The trials whose beliefs are shown, as shares of all trials in the order of their lengths.
+_BELIEFS_SHOWN = (0.1, 0.5, 0.9)
+# Beyond this many parameters, a table of their correlations does not fit a page.
+_MOST_CORRELATED = 12
+# Fewer innovations than this make no picture.
+_FEWEST_INNOVATIONS = 10
 
 
 def write_fit(analysis: Analysis, folder: Path, truth: Mapping[str, float] | None = None) -> Path:
-    """Write `fit.json`, `report.html` and `figures/` into a folder, and return the report's path.
+    """Write `fit.json`, `report.html` and `figures/` into a folder; return the report's path.
 
-    `truth` are the true parameters, where the data were simulated.
+    `truth` are the true parameters by name, where the data were simulated.
     """
     folder.mkdir(exist_ok=True)
     with written_whole(folder / "fit.json") as draft:
@@ -44,24 +61,80 @@ def write_fit(analysis: Analysis, folder: Path, truth: Mapping[str, float] | Non
     return folder / "report.html"
 
 
+def report_fit(
+    fit: Fit,
+    folder: Path,
+    *,
+    checks: bool,
+    profiles: bool,
+    seed: int,
+    title: str,
+    truth: Mapping[str, float] | None,
+) -> Path:
+    """Write the report of a fit that no study describes; see `Fit.report`."""
+    check_folder(folder)
+    analysis = Analysis(
+        study=_study_of(fit, seed, title),
+        trials=fit.trials,
+        notes=("the seed is that of the checks: a fit does not keep the key of its search",),
+        checksum=_checksum(fit.trials),
+        fit=fit,
+        interrupted=fit.interrupted,
+    )
+    if checks and not fit.interrupted:
+        analysis.adequacy = check_fit(fit, key=jax.random.key(seed))
+    if profiles and not fit.interrupted:
+        analysis.profiles = fit.profiles()
+        if np.isnan([profile.ends for profile in analysis.profiles]).any():
+            raise KeyboardInterrupt  # which ended the profiles early; there is nothing to report
+        analysis.slices = {p.name: fit.likelihood_slice(p) for p in analysis.profiles}
+    return write_fit(analysis, folder, truth)
+
+
+def _study_of(fit: Fit, seed: int, title: str) -> Study:
+    """A study without files that describes what was fitted."""
+    objective = fit.objective
+    spec = objective.observer if isinstance(objective.observer, ObserverSpec) else None
+    return Study(
+        files=(),
+        task_name=name_of(objective.task),
+        task=objective.task,
+        free={c.parameter: c.support for c in objective.coordinates},
+        fixed=dict(objective.fixed),
+        states=fit.trials.channel_names if spec is None else spec.states,
+        noise=name_of(objective.observer) if spec is None else spec.noise,
+        seed=seed,
+        starts=len(fit.starts),
+        method=fit.method,
+        priors=fit.priors,
+        title=title,
+    )
+
+
+def _checksum(trials: Trials) -> str:
+    """SHA-256 of the fitted trials: of samples, times, lengths, starts and conditions."""
+    digest = hashlib.sha256(",".join(trials.channel_names).encode())
+    parts = [trials.observed, trials.times, trials.lengths, trials.starts]
+    for part in [part for part in parts if part is not None]:
+        digest.update(np.ascontiguousarray(part).tobytes())
+    for name, values in sorted(trials.conditions.items()):
+        digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
+
+
 def _lead(analysis: Analysis) -> str:
-    fit, n = analysis.fit, len(analysis.trials)
-    what = ", ".join(fit.names)
+    fit = analysis.fit
     files = ", ".join(file.name for file in analysis.study.files)
-    start = f"What {n} trials from {files} say about {what} of the task {analysis.study.task_name}."
+    trials = f"{len(analysis.trials)} trials" + (f" from {files}" if files else "")
+    start = (
+        f"What {trials} say about {', '.join(fit.names)} of the task {analysis.study.task_name}."
+    )
     if fit.interrupted:
         return start + " The search was interrupted: this is the best point so far."
-    problems = (
-        not fit.converged
-        or bool(fit.at_bounds)
-        or fit.agreed < 2 <= len(fit.starts)
-        or any(direction.verdict == "open" for direction in fit.directions)
-    )
-    verdict = (
-        "The estimates need care: see below."
-        if problems
-        else f"The search settled, and {fit.agreed} of {len(fit.starts)} starts agree."
-    )
+    if _needs_care(fit):
+        verdict = "The estimates need care: see below."
+    else:
+        verdict = f"The search settled, and {fit.agreed} of {len(fit.starts)} starts agree."
     if analysis.adequacy is not None:
         verdict += (
             " The model misses nothing large in the data."
@@ -71,8 +144,18 @@ def _lead(analysis: Analysis) -> str:
     return f"{start} {verdict}"
 
 
+def _needs_care(fit: Fit) -> bool:
+    """Whether something about the search or the data makes the estimates doubtful."""
+    return (
+        not fit.converged
+        or bool(fit.at_bounds)
+        or fit.agreed < 2 <= len(fit.starts)
+        or any(direction.verdict == "open" for direction in fit.directions)
+    )
+
+
 def fit_sections(analysis: Analysis, truth: Mapping[str, float] | None = None) -> Iterator[Section]:
-    """The sections of the report."""
+    """Return the sections of the report. Those whose contents were not computed are left out."""
     yield _estimates(analysis, truth)
     yield from _data_and_model(analysis)
     yield from _likelihood(analysis, truth)
@@ -84,49 +167,23 @@ def fit_sections(analysis: Analysis, truth: Mapping[str, float] | None = None) -
 
 
 def _estimates(analysis: Analysis, truth: Mapping[str, float] | None) -> Section:
-    fit = analysis.fit
-    declared = (
-        tasks.parameters(fit.objective.task) if hasattr(fit.objective.task, "parameters") else {}
-    )
-    errors, logs = fit.standard_errors, fit.log_standard_errors
-    intervals = intervals_of(analysis)
-    header = ["parameter", "estimate", "unit", "standard error", "relative", "95 % interval"]
-    header += ["truth"] if truth else []
-    rows = []
-    for coordinate in fit.objective.coordinates:
-        name = coordinate.name
-        parameter = declared.get(coordinate.parameter)
-        row = [
-            name,
-            f"{fit.estimates[name]:.4g}",
-            parameter.unit if parameter is not None else "",
-            _or_open(errors[name], ".2g"),
-            _or_open(100 * logs[name], ".3g") + " %" if name in logs else "",
-            f"{_or_open(intervals[name][0], '.4g')} to {_or_open(intervals[name][1], '.4g')}",
-        ]
-        rows.append([*row, f"{truth[name]:.4g}" if truth and name in truth else ""][: len(header)])
-    about = [
-        f"{name}: {parameter.about}."
-        for name in dict.fromkeys(c.parameter for c in fit.objective.coordinates)
-        if (parameter := declared.get(name)) is not None
-    ]
+    fit, intervals = analysis.fit, intervals_of(analysis)
+    header, rows = estimates_table(fit, intervals)
+    if truth:
+        header = [*header, "truth"]
+        shown = [f"{truth[name]:.4g}" if name in truth else "" for name in fit.names]
+        rows = [[*row, value] for row, value in zip(rows, shown, strict=True)]
+    content: list[Content] = [Table(header, rows)]
+    if not fit.interrupted:
+        picture = plot_estimates(fit, intervals, truth)
+        alt = "each estimate as a dot with its interval as a bar, within its support"
+        content += [Picture(picture, alt, "estimates"), *_correlations(fit)]
+    content.append(Points([*fit.verdicts, *_meanings(fit)]))
     how = (
-        "from the curvature of the log likelihood on a logarithmic scale"
+        "from the curvature of the log likelihood on the search scale"
         if analysis.profiles is None
         else "from profile likelihoods"
     )
-    content: list[Table | Picture | Points] = [Table(header, rows)]
-    if not fit.interrupted:
-        content.append(
-            Picture(
-                plot_estimates(fit, {k: (v[0], v[1]) for k, v in intervals.items()}, truth),
-                "each estimate as a dot with its interval as a bar, within its support",
-                "estimates",
-            )
-        )
-        correlated = _correlations(analysis)
-        content += [correlated] if correlated is not None else []
-    content.append(Points([*fit.verdicts, *about]))
     return Section(
         "Estimates",
         f"The values under which the trials are most probable. Intervals are {how}; ∞ and 0 mean "
@@ -135,21 +192,22 @@ def _estimates(analysis: Analysis, truth: Mapping[str, float] | None) -> Section
     )
 
 
-def _or_open(value: float, form: str) -> str:
-    if value != value:
-        return "?"
-    return "∞" if value == float("inf") else f"{value:{form}}"
+def _meanings(fit: Fit) -> list[str]:
+    """What each parameter means, as the task declares it."""
+    task = fit.objective.task
+    declared = tasks.parameters(task) if hasattr(task, "parameters") else {}
+    names = dict.fromkeys(c.parameter for c in fit.objective.coordinates)
+    return [f"{name}: {declared[name].about}." for name in names if name in declared]
 
 
-def _correlations(analysis: Analysis) -> Table | None:
-    fit = analysis.fit
-    if not 2 <= len(fit.names) <= 12:
-        return None
+def _correlations(fit: Fit) -> list[Table]:
+    if not 2 <= len(fit.names) <= _MOST_CORRELATED:
+        return []
     rows = [
-        [name, *["" if each != each else f"{each:+.2f}" for each in row]]
+        [name, *["" if np.isnan(value) else f"{value:+.2f}" for value in row]]
         for name, row in zip(fit.names, fit.correlation.tolist(), strict=True)
     ]
-    return Table(["correlation of estimates", *fit.names], rows)
+    return [Table(["correlation of estimates", *fit.names], rows)]
 
 
 def _data_and_model(analysis: Analysis) -> Iterator[Section]:
@@ -172,23 +230,26 @@ def _data_and_model(analysis: Analysis) -> Iterator[Section]:
 def _likelihood(analysis: Analysis, truth: Mapping[str, float] | None) -> Iterator[Section]:
     if not analysis.profiles:
         return
+    better = [profile for profile in analysis.profiles if profile.gain > AGREEMENT]
+    sliced = (
+        "" if analysis.slices is None else "A slice holds the other parameters where they are. "
+    )
     yield Section(
         "How sharply the data speak",
-        "The log likelihood on either side of each estimate. A slice holds the other parameters "
-        "where they are; a profile lets them do their best, so it is flatter. Where it stays "
-        "above the dashed line, the data do not object.",
+        "The log likelihood on either side of each estimate, relative to its maximum. "
+        f"{sliced}A profile chooses the other parameters best at each point, so it is flatter. "
+        "Values whose profile is above the dashed line are within the interval.",
         [
             Picture(
                 plot_profiles(analysis.fit, analysis.profiles, analysis.slices, truth),
-                "profile and slice of the log likelihood for each parameter",
+                "profile of the log likelihood for each parameter",
                 "profiles",
             ),
             Points(
                 [
-                    f"The profile of {each.name} came upon a point that is more probable than the "
-                    f"estimates, by {each.gain:.2g} in log likelihood: fit with more starts."
-                    for each in analysis.profiles
-                    if each.gain > AGREEMENT
+                    f"The profile of {profile.name} found a point that is more probable than the "
+                    f"estimates, by {profile.gain:.2g} in log likelihood: fit with more starts."
+                    for profile in better
                 ]
             ),
         ],
@@ -202,33 +263,33 @@ def _checks(analysis: Analysis) -> Iterator[Section]:
     header = ("channel", "innovations", "mean", "variance", "kurtosis", "lag", "within 95 %")
     rows = [
         (
-            c.name,
-            str(c.n),
-            _or_open(c.mean, "+.2f"),
-            _or_open(c.variance, ".2f"),
-            _or_open(c.kurtosis, ".2f"),
-            _or_open(c.lag, "+.2f"),
-            _or_open(100 * c.coverage, ".1f") + " %",
+            channel.name,
+            str(channel.n),
+            number_text(channel.mean, "+.2f"),
+            number_text(channel.variance, ".2f"),
+            number_text(channel.kurtosis, ".2f"),
+            number_text(channel.lag, "+.2f"),
+            number_text(100 * channel.coverage, ".1f") + " %",
         )
-        for c in adequacy.channels
+        for channel in adequacy.channels
     ]
-    content: list[Table | Picture | Points] = [
+    content: list[Content] = [
         Points(adequacy.verdicts or ["Nothing large is missed."]),
         Table(header, rows),
     ]
-    if any(channel.n >= 10 for channel in adequacy.channels):
+    if any(channel.n >= _FEWEST_INNOVATIONS for channel in adequacy.channels):
         content.append(
             Picture(
-                plot_innovations(adequacy, analysis.trials),
+                plot_innovations(adequacy),
                 "distribution of innovations beside the normal one, and their correlation in time",
                 "innovations",
             )
         )
     yield Section(
         "Does the model fit?",
-        "Innovations are samples minus what the model predicts from those before them, in its own "
-        "standard deviations: mean 0, variance 1, kurtosis 3 and no correlation from one to the "
-        "next (lag) if the model is right. The last column should be near 95 %.",
+        "Innovations are samples minus what the model predicts from the samples before them, in "
+        "predicted standard deviations: mean 0, variance 1, kurtosis 3 and no correlation from one "
+        "to the next (lag) if the model is right. The last column should be near 95 %.",
         content,
     )
 
@@ -236,20 +297,19 @@ def _checks(analysis: Analysis) -> Iterator[Section]:
 def _beliefs(analysis: Analysis) -> Iterator[Section]:
     if analysis.adequacy is None:
         return
-    fit = analysis.fit
-    trials, beliefs = fit.trials, analysis.adequacy.beliefs
-    order = sorted(range(len(trials)), key=lambda i: float(trials.lengths[i]))
-    shown = [order[int(share * (len(order) - 1))] for share in (0.1, 0.5, 0.9)][:_BELIEFS_SHOWN]
+    trials, beliefs = analysis.fit.trials, analysis.adequacy.beliefs
+    order = np.argsort(trials.lengths, kind="stable")
+    shown = [int(order[int(share * (len(order) - 1))]) for share in _BELIEFS_SHOWN]
     conditions = {name: values[shown[0]].item() for name, values in trials.conditions.items()}
-    problem, _ = fit.at(steps=int(trials.lengths[shown[0]]), **conditions)
+    problem, _ = analysis.fit.at(steps=int(trials.lengths[shown[0]]), **conditions)
     pictures = []
-    for i in dict.fromkeys(shown):
+    for trial in dict.fromkeys(shown):
         try:
-            figure = plot_beliefs(beliefs, trials, problem, trial=i)
-        except ValueError:  # nothing about this agent is hidden
+            figure = plot_beliefs(beliefs, trials, problem, trial=trial)
+        except InputError:  # nothing about this agent is hidden
             continue
-        alt = f"what the agent believed in trial {i + 1}, mean and two standard deviations"
-        pictures.append(Picture(figure, alt, f"beliefs-trial-{i + 1}"))
+        alt = f"what the agent believed in trial {trial + 1}, mean and two standard deviations"
+        pictures.append(Picture(figure, alt, f"beliefs-trial-{trial + 1}"))
     if pictures:
         yield Section(
             "What did the agent believe?",
@@ -307,7 +367,7 @@ def _reproduction(analysis: Analysis) -> Section:
         [
             Points(
                 [
-                    *(analysis.notes or ("the data were taken as they are",)),
+                    *(notes_of(analysis) or ["the data were taken as they are"]),
                     *supports,
                     *fixed,
                     f"recorded: {', '.join(analysis.trials.channel_names)}; noise {study.noise}",

@@ -1,4 +1,4 @@
-"""Render a report from sections of words, tables and pictures."""
+"""Render a report from sections of text, tables and pictures."""
 
 import base64
 import warnings
@@ -16,44 +16,44 @@ from motorcost.io import written_whole
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure with the words that a person who cannot see it needs."""
+    """A figure, with a description for readers who cannot see it (`alt`)."""
 
     figure: Figure
     alt: str
-    name: str = ""  # of a file, without its suffix
+    name: str = ""  # of the file that the figure is written to, without its suffix
 
     @cached_property
     def png(self) -> bytes:
         """The figure as a PNG file."""
         buffer = BytesIO()
         with warnings.catch_warnings():
-            # A subject's name may be in a script that the font has no letters of.
+            # A subject's name may have letters that the font lacks: boxes are drawn instead.
             warnings.filterwarnings("ignore", "Glyph .* missing from font")
             self.figure.savefig(buffer, format="png", dpi=130)
         return buffer.getvalue()
 
     @property
     def data(self) -> str:
-        """The figure as the text of a PNG."""
+        """The PNG file in base 64, as it is embedded in the page."""
         return base64.b64encode(self.png).decode("ascii")
 
 
 @dataclass(frozen=True)
 class ImageFile:
-    """A PNG file, with the words that a person who cannot see it needs."""
+    """A PNG file, with a description for readers who cannot see it (`alt`)."""
 
     path: Path
     alt: str
 
     @property
     def data(self) -> str:
-        """The file as text."""
+        """The file in base 64, as it is embedded in the page."""
         return base64.b64encode(self.path.read_bytes()).decode("ascii")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under a heading each; the first column names the row."""
+    """Rows of text. The header names the columns, the first cell of a row names the row."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -61,22 +61,29 @@ class Table:
 
 @dataclass(frozen=True)
 class Points:
-    """Sentences, one below the other."""
+    """A list of sentences."""
 
     lines: Sequence[str]
 
 
+# What a section can show.
+Content = Table | Picture | ImageFile | Points
+
+
 @dataclass(frozen=True)
 class Section:
-    """A heading, a few sentences, and what there is to look at."""
+    """A part of a report: a heading, a few sentences, and tables, pictures and lists."""
 
     title: str
     text: str
-    content: Sequence[Table | Picture | ImageFile | Points] = ()
+    content: Sequence[Content] = ()
 
 
 def write_report(path: Path, title: str, lead: str, sections: Sequence[Section]) -> None:
-    """Write the page to `path`, whole or not at all. All text is escaped."""
+    """Write a self-contained HTML page to `path`, whole or not at all. All text is escaped.
+
+    `lead` is the paragraph below the title.
+    """
     environment = Environment(loader=PackageLoader("motorcost.report", "."), autoescape=True)
     environment.tests["table"] = lambda item: isinstance(item, Table)
     environment.tests["points"] = lambda item: isinstance(item, Points)

@@ -11,31 +11,26 @@ from typing import Any
 import jax
 import numpy as np
 
-from motorcost.diagnostics import Channel
+from motorcost.diagnostics import Bootstrap, Channel
 from motorcost.errors import InputError
+from motorcost.fitting.fitted import Fit
+from motorcost.fitting.optimise import Found
 from motorcost.study.analysis import THIS_MODEL, Analysis
 
 FORMAT = 1
+# The confidence level of the intervals in a result.
+LEVEL = 0.95
 _VERSIONS = ("motorcost", "jax", "numpy", "scipy")
 
 
 def result_of(analysis: Analysis) -> dict[str, Any]:
-    """What was found, as plain numbers and text. Infinite and unknown numbers are None."""
+    """Return what was found, as plain numbers and text. Infinite and unknown numbers are None."""
     fit, study = analysis.fit, analysis.study
     result = {
         "format": FORMAT,
         "title": study.title,
         "task": study.task_name,
-        "estimates": fit.estimates,
-        "standard_errors": fit.standard_errors,
-        "log_standard_errors": fit.log_standard_errors,
-        "intervals": intervals_of(analysis),
-        "interval_level": 0.95,
-        "interval_method": "wald" if analysis.profiles is None else "profile",
-        "correlation": {
-            name: dict(zip(fit.names, row, strict=True))
-            for name, row in zip(fit.names, fit.correlation.tolist(), strict=True)
-        },
+        **_estimates(analysis),
         "log_likelihood": fit.log_likelihood,
         "aic": fit.aic,
         "bic": fit.bic,
@@ -43,38 +38,15 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
         "n_trials": len(analysis.trials),
         "converged": fit.converged,
         "interrupted": analysis.interrupted,
-        "starts": [
-            {
-                "log_likelihood": start.value,
-                "evaluations": start.evaluations,
-                "converged": start.converged,
-                "parameters": {
-                    name: float(it) for name, it in fit.objective.values(start.point).items()
-                },
-            }
-            for start in fit.starts
-        ],
+        "starts": [_start(fit, start) for start in fit.starts],
         "starts_that_agree": fit.agreed,
-        "checks": {
-            "verdicts": fit.verdicts
-            + ([] if analysis.adequacy is None else analysis.adequacy.verdicts),
-            "passed": None if analysis.adequacy is None else analysis.adequacy.passed,
-            "channels": {}
-            if analysis.adequacy is None
-            else {channel.name: _of_channel(channel) for channel in analysis.adequacy.channels},
-        },
+        "checks": _checks(analysis),
         "baselines": []
         if analysis.baselines is None
         else [vars(row) for row in analysis.baselines.rows],
-        "bootstrap": None
-        if analysis.bootstrap is None
-        else {
-            "n": len(analysis.bootstrap.points),
-            "standard_errors": analysis.bootstrap.standard_errors,
-            "intervals": {k: list(v) for k, v in analysis.bootstrap.interval().items()},
-        },
+        "bootstrap": None if analysis.bootstrap is None else _bootstrap(analysis.bootstrap),
         "settings": study.settings,
-        "notes": list(analysis.notes),
+        "notes": notes_of(analysis),
         "seed": study.seed,
         "versions": {"python": python_version()} | {name: version(name) for name in _VERSIONS},
         "device": device_name(),
@@ -83,8 +55,58 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
     return plain(result)
 
 
+def _estimates(analysis: Analysis) -> dict[str, Any]:
+    fit = analysis.fit
+    return {
+        "estimates": fit.estimates,
+        "standard_errors": fit.standard_errors,
+        "log_standard_errors": fit.log_standard_errors,
+        "intervals": {name: list(ends) for name, ends in intervals_of(analysis).items()},
+        "interval_level": LEVEL,
+        "interval_method": "wald" if analysis.profiles is None else "profile",
+        "correlation": {
+            name: dict(zip(fit.names, row, strict=True))
+            for name, row in zip(fit.names, fit.correlation.tolist(), strict=True)
+        },
+    }
+
+
+def _start(fit: Fit, start: Found) -> dict[str, Any]:
+    values = fit.objective.values(start.point)
+    return {
+        "log_likelihood": start.value,
+        "evaluations": start.evaluations,
+        "converged": start.converged,
+        "parameters": {name: float(value) for name, value in values.items()},
+    }
+
+
+def _checks(analysis: Analysis) -> dict[str, Any]:
+    adequacy = analysis.adequacy
+    if adequacy is None:
+        return {"verdicts": analysis.fit.verdicts, "passed": None, "channels": {}}
+    return {
+        "verdicts": analysis.fit.verdicts + adequacy.verdicts,
+        "passed": adequacy.passed,
+        "channels": {channel.name: _of_channel(channel) for channel in adequacy.channels},
+    }
+
+
+def _bootstrap(bootstrap: Bootstrap) -> dict[str, Any]:
+    return {
+        "n": len(bootstrap.points),
+        "standard_errors": bootstrap.standard_errors,
+        "intervals": {name: list(ends) for name, ends in bootstrap.interval().items()},
+    }
+
+
+def notes_of(analysis: Analysis) -> list[str]:
+    """Return what was done to the data and assumed by the fit, each note once."""
+    return list(dict.fromkeys([*analysis.notes, *analysis.fit.notes]))
+
+
 def device_name() -> str:
-    """What JAX computes on: `cpu`, or the name of a GPU."""
+    """Return what JAX computes on: `cpu`, or the name of a GPU."""
     return jax.devices()[0].device_kind
 
 
@@ -94,14 +116,14 @@ def _cross_validated(analysis: Analysis) -> float | None:
     return next(row.cross_validated for row in analysis.baselines.rows if row.name == THIS_MODEL)
 
 
-def intervals_of(analysis: Analysis) -> dict[str, list[float]]:
-    """95 % intervals: of profiles where there are any."""
+def intervals_of(analysis: Analysis) -> dict[str, tuple[float, float]]:
+    """Return 95 % intervals by name, in natural units: of profiles where there are any."""
     fit = analysis.fit
     if analysis.profiles is None:
-        return {name: list(ends) for name, ends in fit.interval().items()}
+        return fit.interval(LEVEL)
     ends = {profile.name: profile.ends for profile in analysis.profiles}
     supports = {c.name: c.support for c in fit.objective.coordinates}
-    return {name: list(supports[name].natural(ends[name])) for name in fit.names}
+    return {name: supports[name].natural(ends[name]) for name in fit.names}
 
 
 def _of_channel(channel: Channel) -> dict[str, Any]:
@@ -109,11 +131,11 @@ def _of_channel(channel: Channel) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """As JSON can hold it."""
+    """Return a value as strict JSON can hold it; infinite and unknown numbers become None."""
     if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {str(key): plain(content) for key, content in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [plain(item) for item in value]
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (int, np.integer)):
@@ -124,16 +146,18 @@ def plain(value: Any) -> Any:
 
 
 def read_result(path: Path) -> dict[str, Any]:
-    """The result in a folder, or in a `fit.json` itself."""
+    """Return the result in a folder, or in a `fit.json` itself."""
     file = path / "fit.json" if path.is_dir() else path
     if not file.is_file():
-        raise InputError(f"{path}: needs a folder with fit.json, as motorcost fit -o writes")
+        raise InputError(
+            f"{path}: needs a folder with fit.json, as motorcost fit -o and Fit.report write"
+        )
     try:
         result = json.loads(file.read_text("utf-8"))
     except (ValueError, RecursionError):
         result = None
     if not _is_result(result):
-        raise InputError(f"{file}: is no fit.json that this version can read")
+        raise InputError(f"{file}: is not a fit.json that this version can read")
     return result
 
 
@@ -143,49 +167,55 @@ def _is_result(result: Any) -> bool:
     named = ("estimates", "standard_errors", "log_standard_errors")
     if not all(isinstance(result.get(key), dict) for key in (*named, "data")):
         return False
-    numbers = [each for key in named for each in result[key].values()]
+    numbers = [value for key in named for value in result[key].values()]
     numbers += [result.get(key, "") for key in ("log_likelihood", "aic", "bic")]
     return "checksum" in result["data"] and all(
-        each is None or isinstance(each, (int, float)) for each in numbers
+        value is None or isinstance(value, (int, float)) for value in numbers
     )
 
 
 def compare_results(results: Mapping[str, dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """A table of several results: header and rows. Estimates with standard errors; and, where all
-    are of the same data, how far each is from the best by AIC and BIC."""
+    """Return a table of several results by name: its header and its rows.
+
+    It has the estimates with standard errors. Where all results are of the same data, it also says
+    how far each is from the best by AIC and BIC; of two results of different data, how far their
+    estimates differ.
+    """
     if len(results) < 2:
         raise InputError("a comparison needs two fits or more")
-    same = len({result["data"]["checksum"] for result in results.values()}) == 1
-    header = ["", *results]
-    rows = [["task", *[str(result.get("task", "")) for result in results.values()]]]
-    names = list(dict.fromkeys(name for each in results.values() for name in each["estimates"]))
-    rows += [[name, *[_estimate(result, name) for result in results.values()]] for name in names]
-    rows.append(["trials", *[str(result.get("n_trials", "")) for result in results.values()]])
-    rows.append(["log likelihood", *[_number(r["log_likelihood"]) for r in results.values()]])
-    for key in ("aic", "bic") if same else ():
-        known = [result[key] for result in results.values() if result[key] is not None]
-        row = [
-            "" if result[key] is None else f"{result[key] - min(known):.4g}"
-            for result in results.values()
-        ]
-        rows.append([f"{key.upper()} - best", *row])
-    if len(results) == 2 and not same:
-        one, two = results.values()
-        rows += _differences(one, two, names)
-    return header, rows
+    found = list(results.values())
+    same_data = len({result["data"]["checksum"] for result in found}) == 1
+    names = list(dict.fromkeys(name for result in found for name in result["estimates"]))
+    rows = [["task", *[str(result.get("task", "")) for result in found]]]
+    rows += [[name, *[_estimate(result, name) for result in found]] for name in names]
+    rows.append(["trials", *[str(result.get("n_trials", "")) for result in found]])
+    rows.append(["log likelihood", *[_number(result["log_likelihood"]) for result in found]])
+    for key in ("aic", "bic") if same_data else ():
+        rows.append([f"{key.upper()} - best", *_above_best([result[key] for result in found])])
+    if len(results) == 2 and not same_data:
+        rows += _differences(found[0], found[1], names)
+    return ["", *results], rows
 
 
-def _differences(one: dict[str, Any], two: dict[str, Any], names: Sequence[str]) -> list[list[str]]:
+def _above_best(values: Sequence[float | None]) -> list[str]:
+    """How far each value is above the smallest, as text; empty where it is unknown."""
+    best = min((value for value in values if value is not None), default=math.nan)
+    return ["" if value is None else f"{value - best:.4g}" for value in values]
+
+
+def _differences(
+    first: dict[str, Any], second: dict[str, Any], names: Sequence[str]
+) -> list[list[str]]:
     """By how many standard errors two independent estimates differ, on a log scale."""
     rows = []
     for name in names:
-        logs = [r.get("log_standard_errors", {}).get(name) for r in (one, two)]
-        values = [r["estimates"].get(name) for r in (one, two)]
-        if any(each is None for each in (*logs, *values)) or min(values) <= 0:
+        errors = [result["log_standard_errors"].get(name) for result in (first, second)]
+        values = [result["estimates"].get(name) for result in (first, second)]
+        if any(value is None for value in (*errors, *values)) or min(values) <= 0:
             continue
         ratio = values[1] / values[0]
-        apart = math.hypot(*logs)
-        z = math.log(ratio) / apart if apart else math.nan
+        error = math.hypot(*errors)
+        z = math.log(ratio) / error if error else math.nan
         rows.append([f"{name}, ratio", "1", f"{ratio:.3g} ({z:+.1f} standard errors apart)"])
     return rows
 

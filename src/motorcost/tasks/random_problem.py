@@ -77,6 +77,18 @@ def random_problem(
             states=["state_1", "state_2", "state_3", "state_4", "target"],
         )
 
+    # What the task was drawn with, so that a fit of it can be stored and loaded again. The task is
+    # in it too, because a function that wraps the task copies this attribute.
+    task.drawn_with = {  # type: ignore[attr-defined]
+        "task": task,
+        "key": key,
+        "senses": k,
+        "control_noises": c,
+        "state_noises": d,
+        "additive_noise": additive_noise,
+        "internal_noise": internal_noise,
+        "start_spread": start_spread,
+    }
     return task
 
 

@@ -1,0 +1,149 @@
+"""A fit as text and as tables, for a terminal, a notebook and a report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+from motorcost.markup import html_paragraphs, html_table
+from motorcost.model.observer import ObserverSpec
+from motorcost.tasks import parameters as declared_parameters
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from motorcost.fitting.fitted import Fit
+
+Interval = tuple[float, float]
+
+
+def summary_text(fit: Fit, level: float) -> str:
+    """Return the estimates as a table of plain text, with the verdicts and notes below it."""
+    errors, relative = fit.standard_errors, fit.log_standard_errors
+    intervals = fit.interval(level)
+    width = max(len(name) for name in (*fit.names, "parameter"))
+    head = f"{'parameter':<{width}}  {'estimate':>10}  {'std. error':>10}  {'relative':>8}"
+    lines = [f"{head}  {100 * level:g} % interval"]
+    for name, value in fit.estimates.items():
+        percent = f"{100 * relative[name]:.3g} %" if name in relative else ""
+        low, high = intervals[name]
+        lines.append(
+            f"{name:<{width}}  {value:>10.4g}  {errors[name]:>10.2g}  {percent:>8}  "
+            f"{low:.4g} to {high:.4g}"
+        )
+    return "\n".join([*lines, "", likelihood_sentence(fit), *fit.verdicts, *_notes(fit)])
+
+
+def summary_html(fit: Fit, level: float) -> str:
+    """Return the estimates as an HTML table, with the verdicts and notes below it."""
+    header, rows = estimates_table(fit, fit.interval(level), level)
+    sentences = [likelihood_sentence(fit), *fit.verdicts, *_notes(fit)]
+    return html_table(header, rows) + html_paragraphs(sentences)
+
+
+def estimates_table(
+    fit: Fit, intervals: Mapping[str, Interval], level: float = 0.95
+) -> tuple[list[str], list[list[str]]]:
+    """Return header and rows of a table with one row per parameter.
+
+    `intervals` are by name, in natural units, and hold at `level`. What is infinite is shown as ∞,
+    what is unknown as a question mark.
+    """
+    header = ["parameter", "estimate", "unit", "standard error", "relative"]
+    header.append(f"{100 * level:g} % interval")
+    estimates, errors, relative = fit.estimates, fit.standard_errors, fit.log_standard_errors
+    rows = []
+    for name, unit in fit.units.items():
+        low, high = intervals[name]
+        rows.append(
+            [
+                name,
+                f"{estimates[name]:.4g}",
+                unit,
+                number_text(errors[name], ".2g"),
+                number_text(100 * relative[name], ".3g") + " %" if name in relative else "",
+                f"{number_text(low, '.4g')} to {number_text(high, '.4g')}",
+            ]
+        )
+    return header, rows
+
+
+def number_text(value: float, form: str) -> str:
+    """Return a number as text, ∞ where it is infinite and a question mark where it is unknown."""
+    if math.isnan(value):
+        return "?"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    return f"{value:{form}}"
+
+
+def likelihood_sentence(fit: Fit) -> str:
+    """Return the log likelihood and the criteria that follow from it, in one line."""
+    return (
+        f"log likelihood {fit.log_likelihood:.6g} of {len(fit.trials)} trials; "
+        f"AIC {fit.aic:.6g}, BIC {fit.bic:.6g}"
+    )
+
+
+def _notes(fit: Fit) -> list[str]:
+    return [f"Note: {note}" for note in fit.notes]
+
+
+def verdicts_of(fit: Fit) -> list[str]:
+    """Return what to know before believing the estimates, in sentences."""
+    if fit.interrupted:
+        return ["Interrupted: this is the best point so far, without error bars."]
+    lines = [f"{fit.agreed} of {len(fit.starts)} starts found this maximum."]
+    if fit.agreed == 1 and len(fit.starts) > 1:
+        lines.append("No other start confirms it: try more (n_starts).")
+    if not fit.converged:
+        lines.append("The search did not settle: error bars are not to be trusted.")
+    if fit.at_bounds:
+        lines.append(
+            f"At the edge of its support: {', '.join(fit.at_bounds)}. Widen it, or take the "
+            "error bars with care."
+        )
+    return lines + [direction.words for direction in fit.directions if direction.words]
+
+
+def units_of(fit: Fit) -> dict[str, str]:
+    """Return the unit of each estimate by name, as the task declares it, or an empty text."""
+    task = fit.objective.task
+    declared = declared_parameters(task) if hasattr(task, "parameters") else {}
+    units = {name: parameter.unit for name, parameter in declared.items()} | _noise_units(fit)
+    return {c.name: units.get(c.parameter, "") for c in fit.objective.coordinates}
+
+
+def _noise_units(fit: Fit) -> dict[str, str]:
+    """The units of recording noise, which are those of the recorded states."""
+    spec = fit.objective.observer
+    if not isinstance(spec, ObserverSpec):
+        return {}
+    _, observer = jax.eval_shape(fit.objective.first_problem, jnp.asarray(fit.point))
+    different = set(observer.channel_units)
+    every_channel, *single_channels = spec.parameters
+    units = dict(zip(single_channels, observer.channel_units, strict=True))
+    return {every_channel: different.pop() if len(different) == 1 else ""} | units
+
+
+def estimates_frame(fit: Fit, level: float) -> DataFrame:
+    """Return the estimates as a pandas table; see `Fit.to_frame`."""
+    import pandas as pd  # slow to import, and not needed elsewhere
+
+    relative, intervals, bounds = fit.log_standard_errors, fit.interval(level), fit.at_bounds
+    return pd.DataFrame(
+        {
+            "estimate": fit.estimates,
+            "standard_error": fit.standard_errors,
+            "log_standard_error": {name: relative.get(name, math.nan) for name in fit.names},
+            "low": {name: intervals[name][0] for name in fit.names},
+            "high": {name: intervals[name][1] for name in fit.names},
+            "unit": fit.units,
+            "at_bound": {name: name in bounds for name in fit.names},
+        },
+        index=pd.Index(fit.names, name="parameter"),
+    )

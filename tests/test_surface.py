@@ -1,0 +1,73 @@
+"""What `import motorcost` offers."""
+
+import inspect
+import subprocess
+import sys
+import tomllib
+from importlib import resources
+from pathlib import Path
+
+import pytest
+import yaml
+
+import motorcost as mc
+from motorcost import references
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_dir_shows_what_there_is():
+    assert [name for name in dir(mc) if not name.startswith("_")] == sorted(mc.__all__)
+    assert len(set(mc.__all__)) == len(mc.__all__)
+    assert set(mc._LAZY) <= set(mc.__all__)
+
+
+@pytest.mark.parametrize("name", mc.__all__)
+def test_every_name_is_there_and_documented(name):
+    found = getattr(mc, name)
+    assert found.__doc__.strip()
+    # A data class without a docstring gets its signature for one.
+    assert not found.__doc__.startswith(f"{name}(")
+    if inspect.isclass(found):
+        assert found.__doc__ != found.__mro__[1].__doc__
+
+
+def test_modules_hide_no_functions():
+    assert inspect.isfunction(mc.fit)
+    assert inspect.isfunction(mc.simulate)
+    assert inspect.isclass(mc.Study)
+    assert mc.load.__module__ == "motorcost.io.fits"
+
+
+def test_unknown_names_are_said():
+    with pytest.raises(AttributeError, match="module 'motorcost' has no attribute 'fitt'"):
+        mc.fitt  # noqa: B018
+
+
+def test_importing_is_quick():
+    slow = ("pandas", "matplotlib", "scipy", "dask", "distributed", "numpyro", "arviz")
+    code = f"import sys, motorcost; print([name for name in {slow!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_types_are_declared():
+    assert resources.files("motorcost").joinpath("py.typed").is_file()
+
+
+def test_citations_agree():
+    text = mc.citation()
+    for part in (*references.AUTHORS, references.TITLE, "@inproceedings", "@software"):
+        assert part in text
+    assert f"version {mc.__version__}" in text
+    stored = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    paper = stored["preferred-citation"]
+    people = [f"{a['given-names']} {a['family-names']}" for a in paper["authors"]]
+    assert people == list(references.AUTHORS)
+    assert paper["title"] == references.TITLE
+    assert paper["collection-title"] == references.VENUE
+    assert (paper["volume"], paper["year"]) == (references.VOLUME, references.YEAR)
+    assert paper["url"] == references.ADDRESS
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert stored["version"] == project["version"] == mc.__version__
+    assert stored["license"] == project["license"]
