@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose
 import motorcost as mc
 from made import made_analysis, made_fit, recorded
 from motorcost import cli
-from motorcost.cli import fitting
+from motorcost.cli import fit as command_module
 from motorcost.study.settings import Study
 
 
@@ -204,7 +204,7 @@ def without_search(monkeypatch):
     def find(**changed):
         analysis = made_analysis(made_fit(["effort"], recorded(), **changed))
         analysis.interrupted = analysis.fit.interrupted
-        monkeypatch.setattr("motorcost.study.analysis.analyse", lambda *_: analysis)
+        monkeypatch.setattr("motorcost.study.analysis.analyse", lambda *_, **__: analysis)
         return analysis
 
     return find
@@ -278,7 +278,7 @@ def test_an_interruption_is_exit_code_130_and_the_next_run_goes_on(
 
     command = ("fit", folder / "study.toml", "-q", "-o", tmp_path / "fit")
     with monkeypatch.context() as patched:
-        patched.setattr(fitting, "showing_progress", interrupting)
+        patched.setattr(command_module, "showing_progress", interrupting)
         patched.setattr(os, "_exit", stop)
         assert run(patched, *command) == 130
     assert "the same command goes on from there" in capsys.readouterr().err
@@ -331,7 +331,7 @@ def test_quick_leaves_out_what_a_study_asks_for(monkeypatch, tmp_path):
     (tmp_path / "study.toml").write_text(STUDY.replace("false", "true"))
     asked = []
 
-    def seen(study, *_):
+    def seen(study, **_):
         asked.append((study.profiles, study.baselines))
         raise mc.InputError("enough")
 
@@ -376,10 +376,10 @@ BAD = [
     (None, ("--free", "efort"), "unknown parameter 'efort': did you mean effort"),
     (None, ("--free", "force=3:1"), "a parameter needs low < high"),
     (None, ("--free", "force=1"), "--free needs NAME or NAME=LOW:HIGH, got 'force=1'"),
-    (None, ("--per", "effort=subject"), "no condition 'subject' to tell levels by"),
+    (None, ("--per", "effort=subject"), "no condition 'subject' to form groups by"),
     (None, ("--per", "force=subject"), "unknown free parameter 'force'"),
     (None, ("--starts", "0"), "must be at least 1, got 0"),
-    (None, ("--bootstrap", "1"), "bootstrap must be 0 (none) or at least 2 experiments, got 1"),
+    (None, ("--bootstrap", "1"), "bootstrap must be 0 (none) or at least 2 data sets, got 1"),
     (None, ("--seed", str(2**70)), "too large"),
     (None, ("--method", "newton"), "unknown method 'newton'"),
     (None, ("--noise", "-1"), "noise must not be negative"),
@@ -462,7 +462,7 @@ def test_a_task_of_ones_own_on_the_command_line(monkeypatch, folder, tmp_path, c
     monkeypatch.chdir(tmp_path)
     seen = []
 
-    def only_read(study, *_):
+    def only_read(study, **_):
         seen.append(study)
         raise mc.InputError("enough")
 

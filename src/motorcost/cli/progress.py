@@ -22,7 +22,7 @@ _EVERY = 30.0
 
 
 @contextmanager
-def showing_progress(quiet: bool) -> Iterator[Callable[..., None]]:
+def showing_progress(*, quiet: bool) -> Iterator[Callable[..., None]]:
     """A function to report progress to: what is being done, how far and of how much, and a
     `Standing` of it if there is one. A bar on a terminal; elsewhere a line for each kind of work,
     and now and then one with what the standing says; nothing if `quiet`."""

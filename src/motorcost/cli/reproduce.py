@@ -81,7 +81,7 @@ def reproduce(
     how = {"workers": workers, "scheduler": scheduler, "retry_failed": retry_failed}
     try:
         for experiment in chosen:
-            with showing_progress(quiet) as show:
+            with showing_progress(quiet=quiet) as show:
 
                 def tell(what: str, at: Any, show: Any = show) -> None:
                     show(what, at.done, at.total, at)

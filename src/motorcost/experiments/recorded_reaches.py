@@ -110,10 +110,9 @@ def cut_out(movements: Movements, lead: float) -> Reaches:
     wide = wide.select(["position"], ["target", "subject"])
     target = wide.conditions["target"]
     left = np.abs(np.array([one[-1, 0] for one in wide.samples]) - target)
-    placed = wide.keep(left < 0.5 * np.abs(target), "they do not end at the goal").on_grid(DT)
-    trials = placed.trials(DT, conditions=["target"])
+    trials = wide.keep(left < 0.5 * np.abs(target), "they do not end at the goal").trials(DT)
     return Reaches(
-        tuple(str(one) for one in placed.conditions["subject"]),
+        tuple(str(one) for one in trials.conditions["subject"]),
         np.array(trials.observed[:, :, 0]),
         np.array(trials.lengths),
         np.array(trials.conditions["target"]),
