@@ -146,14 +146,19 @@ def test_a_reader_that_leaves_early_is_no_error():
 def test_interruption_is_said(tmp_path):
     # Where the tests run in the background, interruptions would be ignored.
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    code = f"{listen}; import runpy; runpy.run_module('motorcost', run_name='__main__')"
+    code = f"{listen}; from motorcost import cli; print('ready', flush=True); cli.main()"
     command = [sys.executable, "-c", code, "simulate", "tracking", "--trials", "200000"]
     # As users run it: programs compiled in a hurry, as in these tests, answer slowly.
     usual = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     with subprocess.Popen(
-        [*command, "-o", tmp_path / "t.csv"], stderr=subprocess.PIPE, text=True, env=usual
+        [*command, "-o", tmp_path / "t.csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=usual,
     ) as process:
-        time.sleep(4)  # it is compiling or simulating by now, and far from done
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(2)  # it is compiling or simulating by now, and far from done
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130

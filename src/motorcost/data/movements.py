@@ -239,7 +239,7 @@ class Movements:
         - `conditions`: those that the model takes, as in `["target"]`; all if left out.
         """
         checks.positive(dt=dt)
-        chosen = self.select(conditions=conditions)
+        chosen = self if conditions is None else self.select(conditions=conditions)
         placements = [
             grid.place(*trial, dt) for trial in zip(self.samples, self.times, strict=True)
         ]

@@ -154,7 +154,8 @@ class Study:
             parts = [datasets.load(self.dataset, file, **self.reading) for file in self.files]
         else:
             parts = _by_subject(self.files, [io.read(file, **self.reading) for file in self.files])
-        return prepared(concatenate_movements(parts), self.prepare)
+        movements = parts[0] if len(parts) == 1 else concatenate_movements(parts)
+        return prepared(movements, self.prepare)
 
     def trials(self, movements: Movements | None = None) -> tuple[Trials, tuple[str, ...]]:
         """The trials on the model's grid, in the model's units, and notes on what was done.
