@@ -18,6 +18,7 @@ from made import made_analysis, made_fit, recorded
 from motorcost import cli
 from motorcost.cli import fit as command_module
 from motorcost.study.settings import Study
+from motorcost.study.task_lookup import find_task
 
 
 def run(monkeypatch, *arguments):
@@ -527,8 +528,12 @@ def test_what_init_writes_fits_simulated_trials(monkeypatch, tmp_path, task):
     assert run(monkeypatch, "init", "--task", task) == 0
     text = (tmp_path / "study.toml").read_text().replace("starts = 10", "starts = 2")
     (tmp_path / "study.toml").write_text(text)
-    assert run(monkeypatch, "fit", "study.toml", "--quick", "-q") in (0, 1)
-    assert result_in(tmp_path / "fit")["n_trials"] == 12
+    code = run(monkeypatch, "fit", "study.toml", "--quick", "-q")
+    result = result_in(tmp_path / "fit")
+    assert code == (0 if result["converged"] else 1)
+    assert result["n_trials"] == 12
+    declared = mc.tasks.parameters(find_task(task))
+    assert set(result["estimates"]) == {n for n, p in declared.items() if p.role == "cost"}
 
 
 def test_precision_says_which_error_bars_to_expect(monkeypatch, capsys):

@@ -1,5 +1,7 @@
 import contextlib
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -99,6 +101,62 @@ def test_a_study_file_says_everything(study_file):
     assert (study.states, study.noise, study.dt) == (("position",), 1e-3, None)
     assert (study.seed, study.starts, study.method, study.priors) == (3, 2, "gradient", True)
     assert (study.folds, study.bootstrap, study.baselines, study.profiles) == (2, 0, False, False)
+
+
+def test_a_study_in_python_takes_plain_arguments(study_file, tmp_path):
+    study = Study("trials.csv", "reaching", ["effort", "force"], states=["position"])
+    assert study.files == (Path("trials.csv"),)
+    assert (study.task, study.task_name) == (mc.tasks.reaching, "reaching")
+    assert study.free == {"effort": None, "force": None}
+    assert study.states == ("position",)
+    assert Study([Path("a.csv"), "b.csv"], mc.tasks.saccade, ["effort"]).task_name == "saccade"
+    assert replace(study, profiles=False) == Study(
+        "trials.csv", "reaching", ["effort", "force"], states=["position"], profiles=False
+    )
+    by_file = replace(Study.read(str(study_file())), title="")
+    by_hand = Study(
+        tmp_path / "trials.csv",
+        "reaching",
+        {"effort": None, "velocity": mc.LogUniform(1e-3, 10.0), "force": mc.LogNormal(0.02, 1.0)},
+        reading={"units": {"position": "m", "target": "m"}},
+        prepare=[("least", {"duration": 0.1})],
+        fixed={"motor_noise": 0.5},
+        states=["position"],
+        noise=1e-3,
+        seed=3,
+        starts=2,
+        priors=True,
+        folds=2,
+        baselines=False,
+        profiles=False,
+    )
+    assert by_file == by_hand
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"task": "reeching"}, "unknown task 'reeching': did you mean reaching"),
+        ({"free": "effort"}, r"free must be a list of names: free=\['effort'\]"),
+        ({"states": "position"}, r"states must be a list of names: states=\['position'\]"),
+        ({"method": "newton"}, "unknown method 'newton'"),
+        ({"dataset": "pointin"}, "unknown data set 'pointin': did you mean pointing"),
+        ({"bootstrap": 1}, "bootstrap must be 0"),
+        ({"prepare": [("cutt", {})]}, "unknown step 'cutt': did you mean cut"),
+        (
+            {"prepare": [("cut", {"sped": 1})]},
+            "the step cut cannot be done: got an unexpected keyword argument 'sped'",
+        ),
+    ],
+)
+def test_a_study_in_python_that_cannot_be_is_refused(changed, message):
+    with pytest.raises(mc.InputError, match=message):
+        options(**({"files": "trials.csv"} | changed))
+
+
+def test_a_study_without_files_cannot_be_read():
+    with pytest.raises(mc.InputError, match="the study has no files to read"):
+        options(files=[]).movements()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -26,7 +27,10 @@ def check_steps(steps: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[Step, .
     """Steps of a preparation, if there are such steps and they take such arguments."""
     for step, arguments in steps:
         checks.one_of("step", step, list(_STEPS))
-        checks.takes(f"the step {step}", _STEPS[step], "movements", **arguments)
+        try:
+            inspect.signature(_STEPS[step]).bind(None, **arguments)
+        except TypeError as error:
+            raise InputError(f"the step {step} cannot be done: {error}") from None
     return tuple((step, dict(arguments)) for step, arguments in steps)
 
 
