@@ -62,7 +62,7 @@ def describe(name: str) -> Dataset:
 def load(name: str, path: Path | str, **options: Any) -> Movements:
     """The movements in one file of a data set, or in all its files in a folder.
 
-    The condition `subject` is the file's name without its suffix. A note tells of files that are
+    The condition `subject` is the file's name without its suffix. A note names files that are
     not those that the reader was tried on. `options` go to the reader, as in `margin=0.05`.
     """
     dataset, path = describe(name), Path(path)

@@ -107,7 +107,7 @@ class _Run:
     def fitted(
         self, task: Task, what: str, starts: Sequence[Mapping[str, float]], n_starts: int
     ) -> Fit:
-        """The fit of a task to the trials; its progress is told as that of `what`."""
+        """The fit of a task to the trials; its progress is reported as that of `what`."""
         study = self.study
         return fit(
             task,

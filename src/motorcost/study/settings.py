@@ -140,7 +140,7 @@ class Study:
     def read(path: Path | str) -> Study:
         """The study in a TOML file, as `motorcost init` writes one.
 
-        Paths in the file are relative to it. What is wrong is told with file, line and key.
+        Paths in the file are relative to it. Errors name file, line and key.
         """
         from motorcost.study.file import read_study  # loads pydantic
 
