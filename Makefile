@@ -30,7 +30,7 @@ bench: .venv/.dev
 figures: .venv/.dev
 	$(BIN)/python docs/make_figures.py
 
-results: .venv/.base
+results: .venv/.dev
 	$(BIN)/motorcost reproduce all --scale laptop -o reproduced --page docs/results.md $(ARGS)
 
 clean:

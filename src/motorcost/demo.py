@@ -25,8 +25,11 @@ def run(
     seed: int = 0,
     progress: Callable[[str, int, int | None], None] | None = None,
 ) -> tuple[Analysis, Path]:
-    """Simulate reaches, write them to `trials.csv` with a study of them, carry the study out, and
-    write its results into `folder`. Returns what was found and the report's path."""
+    """Simulate reaches, write them and a study of them into a folder, and carry the study out.
+
+    The folder then holds `trials.csv`, `study.toml` and the results of the fit. Returns the
+    analysis and the path of the report.
+    """
     if n_trials < 20:
         raise InputError(f"trials must be at least 20, got {n_trials}")
     check_folder(folder)
@@ -39,29 +42,30 @@ def run(
     write_csv(trials.with_conditions(target=0.1), folder / "trials.csv")
     with mc.io.written_whole(folder / "study.toml") as draft:
         draft.write_text(_study(n_trials, seed), "utf-8")
-    analysis = analyse(Study.read(folder / "study.toml"), progress)
+    analysis = analyse(Study.read(folder / "study.toml"), progress=progress)
     return analysis, write_fit(analysis, folder, TRUTH)
 
 
 def against_truth(analysis: Analysis) -> list[str]:
-    """A line for each parameter: truth, estimate, and how many standard errors lie between."""
+    """A table with a line for each parameter: true value, estimate, and their difference in
+    standard errors on a log scale."""
     fit = analysis.fit
-    lines = [f"{'parameter':<12}{'truth':>10}{'estimate':>12}{'std. error':>12}{'apart':>10}"]
+    lines = [f"{'parameter':<12}{'truth':>10}{'estimate':>12}{'std. error':>12}{'difference':>12}"]
     for name, truth in TRUTH.items():
         value, error = fit.estimates[name], fit.standard_errors[name]
-        apart = math.log(value / truth) / fit.log_standard_errors[name]
-        lines.append(f"{name:<12}{truth:>10.4g}{value:>12.4g}{error:>12.2g}{apart:>+7.2f} SE")
+        difference = math.log(value / truth) / fit.log_standard_errors[name]
+        lines.append(f"{name:<12}{truth:>10.4g}{value:>12.4g}{error:>12.2g}{difference:>+9.2f} SE")
     return lines
 
 
 def again(folder: Path) -> str:
-    """The command that repeats the fit."""
+    """The command that fits the trials of a demonstration once more."""
     return f"motorcost fit {shlex.quote(str(folder / 'study.toml'))} -o fit/"
 
 
 def _study(n_trials: int, seed: int) -> str:
     return f"""\
-# {n_trials} simulated reaches, seen by a camera. The truth was {TRUTH}.
+# {n_trials} simulated reaches, recorded by a camera. The true values are {TRUTH}.
 title = "motorcost: a demonstration"
 
 [data]

@@ -16,8 +16,9 @@ from numpy.testing import assert_allclose
 import motorcost as mc
 from made import made_analysis, made_fit, recorded
 from motorcost import cli
-from motorcost.cli import fitting
+from motorcost.cli import fit as command_module
 from motorcost.study.settings import Study
+from motorcost.study.task_lookup import find_task
 
 
 def run(monkeypatch, *arguments):
@@ -146,14 +147,19 @@ def test_a_reader_that_leaves_early_is_no_error():
 def test_interruption_is_said(tmp_path):
     # Where the tests run in the background, interruptions would be ignored.
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    code = f"{listen}; import runpy; runpy.run_module('motorcost', run_name='__main__')"
+    code = f"{listen}; from motorcost import cli; print('ready', flush=True); cli.main()"
     command = [sys.executable, "-c", code, "simulate", "tracking", "--trials", "200000"]
     # As users run it: programs compiled in a hurry, as in these tests, answer slowly.
     usual = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     with subprocess.Popen(
-        [*command, "-o", tmp_path / "t.csv"], stderr=subprocess.PIPE, text=True, env=usual
+        [*command, "-o", tmp_path / "t.csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=usual,
     ) as process:
-        time.sleep(4)  # it is compiling or simulating by now, and far from done
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(2)  # it is compiling or simulating by now, and far from done
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -204,7 +210,7 @@ def without_search(monkeypatch):
     def find(**changed):
         analysis = made_analysis(made_fit(["effort"], recorded(), **changed))
         analysis.interrupted = analysis.fit.interrupted
-        monkeypatch.setattr("motorcost.study.analysis.analyse", lambda *_: analysis)
+        monkeypatch.setattr("motorcost.study.analysis.analyse", lambda *_, **__: analysis)
         return analysis
 
     return find
@@ -278,7 +284,7 @@ def test_an_interruption_is_exit_code_130_and_the_next_run_goes_on(
 
     command = ("fit", folder / "study.toml", "-q", "-o", tmp_path / "fit")
     with monkeypatch.context() as patched:
-        patched.setattr(fitting, "showing_progress", interrupting)
+        patched.setattr(command_module, "showing_progress", interrupting)
         patched.setattr(os, "_exit", stop)
         assert run(patched, *command) == 130
     assert "the same command goes on from there" in capsys.readouterr().err
@@ -331,7 +337,7 @@ def test_quick_leaves_out_what_a_study_asks_for(monkeypatch, tmp_path):
     (tmp_path / "study.toml").write_text(STUDY.replace("false", "true"))
     asked = []
 
-    def seen(study, *_):
+    def seen(study, **_):
         asked.append((study.profiles, study.baselines))
         raise mc.InputError("enough")
 
@@ -376,10 +382,10 @@ BAD = [
     (None, ("--free", "efort"), "unknown parameter 'efort': did you mean effort"),
     (None, ("--free", "force=3:1"), "a parameter needs low < high"),
     (None, ("--free", "force=1"), "--free needs NAME or NAME=LOW:HIGH, got 'force=1'"),
-    (None, ("--per", "effort=subject"), "no condition 'subject' to tell levels by"),
+    (None, ("--per", "effort=subject"), "no condition 'subject' to form groups by"),
     (None, ("--per", "force=subject"), "unknown free parameter 'force'"),
     (None, ("--starts", "0"), "must be at least 1, got 0"),
-    (None, ("--bootstrap", "1"), "bootstrap must be 0 (none) or at least 2 experiments, got 1"),
+    (None, ("--bootstrap", "1"), "bootstrap must be 0 (none) or at least 2 data sets, got 1"),
     (None, ("--seed", str(2**70)), "too large"),
     (None, ("--method", "newton"), "unknown method 'newton'"),
     (None, ("--noise", "-1"), "noise must not be negative"),
@@ -462,7 +468,7 @@ def test_a_task_of_ones_own_on_the_command_line(monkeypatch, folder, tmp_path, c
     monkeypatch.chdir(tmp_path)
     seen = []
 
-    def only_read(study, *_):
+    def only_read(study, **_):
         seen.append(study)
         raise mc.InputError("enough")
 
@@ -522,8 +528,12 @@ def test_what_init_writes_fits_simulated_trials(monkeypatch, tmp_path, task):
     assert run(monkeypatch, "init", "--task", task) == 0
     text = (tmp_path / "study.toml").read_text().replace("starts = 10", "starts = 2")
     (tmp_path / "study.toml").write_text(text)
-    assert run(monkeypatch, "fit", "study.toml", "--quick", "-q") in (0, 1)
-    assert result_in(tmp_path / "fit")["n_trials"] == 12
+    code = run(monkeypatch, "fit", "study.toml", "--quick", "-q")
+    result = result_in(tmp_path / "fit")
+    assert code == (0 if result["converged"] else 1)
+    assert result["n_trials"] == 12
+    declared = mc.tasks.parameters(find_task(task))
+    assert set(result["estimates"]) == {n for n, p in declared.items() if p.role == "cost"}
 
 
 def test_precision_says_which_error_bars_to_expect(monkeypatch, capsys):

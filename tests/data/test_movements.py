@@ -39,6 +39,18 @@ def test_they_tell_what_they_are():
     assert reaches().labels == ("1", "2", "3")
 
 
+def test_a_notebook_shows_a_table():
+    movements = reaches().with_conditions(subject=["<b>", "b", "c"])
+    html = movements.noted("cut & kept")._repr_html_()
+    assert '<th scope="row">trials</th><td>3</td>' in html
+    assert '<th scope="row">duration (s)</th><td>1.1</td>' in html
+    assert '<th scope="row">channel x</th><td>m</td>' in html
+    assert '<th scope="row">condition goal_x</th><td>-0.3 to 0.1 m</td>' in html
+    assert "&lt;b&gt;, b, c" in html
+    assert "cut &amp; kept" in html
+    assert "<td>0</td>" in movements[:0]._repr_html_()
+
+
 def test_trials_are_chosen():
     movements = reaches()
     assert movements[1:].labels == ("2", "3")
@@ -191,8 +203,8 @@ def test_a_slow_recording_leaves_steps_unobserved():
     expected = np.full(7, np.nan)
     expected[[0, 3, 6]] = [1, 2, 3]
     assert_array_equal(movements.trials(0.01).observed[0, :, 0], expected)
-    assert movements.on_grid(0.01).notes == ("samples are up to 0.001 s from their model step "
-                                             "of 0.01 s",)  # fmt: skip
+    _, notes = movements.on_grid(0.01)
+    assert notes == ("samples are up to 0.001 s from their model step of 0.01 s",)
 
 
 def test_a_fast_recording_gives_the_nearest_samples():
@@ -200,14 +212,14 @@ def test_a_fast_recording_gives_the_nearest_samples():
     movements = recorded(np.arange(6.0)[:, None], times, channels={"x": "m"})
     nearest = [np.argmin(np.abs(times - step)) for step in (0, 0.01, 0.02)]
     assert movements.trials(0.01).observed[0, :, 0].tolist() == nearest == [0, 2, 5]
-    assert movements.on_grid(0.01).notes[0].startswith("3 samples left out: others are nearer")
+    assert movements.on_grid(0.01)[1][0].startswith("3 samples left out: others are nearer")
 
 
 def test_what_is_missing_at_the_ends_is_cut_off():
     x = np.array([[np.nan, np.nan], [1, np.nan], [np.nan, np.nan], [2, 2], [np.nan, np.nan]])
     movements = recorded(x, np.arange(5) * 0.1, channels={"x": "", "y": ""})
     assert_array_equal(movements.trials(0.1).observed[0], x[1:4])
-    assert movements.on_grid(0.1).notes == ("2 samples cut off: missing, at the ends of trials",)
+    assert movements.on_grid(0.1)[1] == ("2 samples cut off: missing, at the ends of trials",)
 
 
 def test_trials_too_short_for_the_model_are_left_out():
@@ -219,7 +231,7 @@ def test_trials_too_short_for_the_model_are_left_out():
     )
     trials = movements.trials(0.1)
     assert trials.conditions["load"].tolist() == [4]
-    assert movements.on_grid(0.1).notes[0] == (
+    assert movements.on_grid(0.1)[1][0] == (
         "3 of 4 trials left out: less than two model steps of 0.1 s"
     )
     with pytest.raises(mc.InputError, match="no trial has samples in two model steps"):

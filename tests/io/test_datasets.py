@@ -35,7 +35,7 @@ def test_each_says_where_it_is_and_what_to_cite():
 
 def test_they_load_no_libraries_before_they_are_used():
     code = (
-        "import sys, motorcost, motorcost.datasets; "
+        "import sys, motorcost, motorcost.io.datasets; "
         "sys.exit(bool({'pandas', 'h5py', 'pyarrow', 'pymatreader'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -80,6 +80,17 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["result.txt"]
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_files_have_the_permissions_that_the_user_gives_to_all(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        with mc.io.written_whole(tmp_path / "result.txt") as draft:
+            draft.write_text("done")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "result.txt").stat().st_mode & 0o777 == mode
+
+
 def test_places_that_cannot_be_written(trials, tmp_path):
     with pytest.raises(mc.InputError, match=r"the folder .*nowhere does not exist"):
         mc.io.write_csv(trials, tmp_path / "nowhere" / "t.csv")

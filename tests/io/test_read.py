@@ -152,7 +152,7 @@ def test_what_was_done_is_noted(text, note, tmp_path):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        (TABLE, {"time": "tme"}, "a.csv: unknown column 'tme': did you mean time? Columns: trial,"),
+        (TABLE, {"time": "tme"}, "a.csv: unknown column 'tme': did you mean time? known: trial,"),
         (TABLE, {"channels": ["xx"]}, "a.csv: unknown column 'xx'"),
         (TABLE, {"trial": ["trial", "who"]}, "a.csv: unknown column 'who'"),
         (TABLE, {"conditions": ["x"]}, "a.csv: row 3, column 'x': needs one value throughout tri"),

@@ -24,10 +24,9 @@ def study(tmp_path_factory):
     )
     mc.io.write_csv(trials.with_conditions(target=0.1), folder / "trials.csv")
     return Study(
-        files=(folder / "trials.csv",),
-        task_name="reaching",
-        task=mc.tasks.reaching,
-        free={"effort": None},
+        folder / "trials.csv",
+        "reaching",
+        ["effort"],
         noise=1e-3,
         starts=5,
         baselines=False,
@@ -77,7 +76,7 @@ def test_a_slice_of_one_parameter_is_its_profile(found):
 
 
 def test_an_interrupted_search_is_kept_and_goes_on(study, found, tmp_path):
-    stopped = analyse(study, interrupting("searching", 3))
+    stopped = analyse(study, progress=interrupting("searching", 3))
     assert stopped.interrupted
     assert stopped.fit.interrupted
     write_fit(stopped, tmp_path)
@@ -117,7 +116,7 @@ def test_searches_go_on_from_the_edge_of_a_support(study, found, side):
 
 
 def test_an_interrupted_profile_keeps_the_fit(study, found):
-    stopped = analyse(study, interrupting("profiles"))
+    stopped = analyse(study, progress=interrupting("profiles"))
     assert stopped.interrupted
     assert not stopped.fit.interrupted
     assert stopped.profiles is None

@@ -1,5 +1,7 @@
 import contextlib
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -71,8 +73,7 @@ def study_file(tmp_path):
 
 def options(**changed):
     """A study made without a file."""
-    given = {"task_name": "reaching", "task": mc.tasks.reaching, "free": {"effort": None}}
-    return Study(**(given | changed))
+    return Study(**({"task": mc.tasks.reaching, "free": {"effort": None}} | changed))
 
 
 def log_likelihood(trials):
@@ -100,6 +101,62 @@ def test_a_study_file_says_everything(study_file):
     assert (study.states, study.noise, study.dt) == (("position",), 1e-3, None)
     assert (study.seed, study.starts, study.method, study.priors) == (3, 2, "gradient", True)
     assert (study.folds, study.bootstrap, study.baselines, study.profiles) == (2, 0, False, False)
+
+
+def test_a_study_in_python_takes_plain_arguments(study_file, tmp_path):
+    study = Study("trials.csv", "reaching", ["effort", "force"], states=["position"])
+    assert study.files == (Path("trials.csv"),)
+    assert (study.task, study.task_name) == (mc.tasks.reaching, "reaching")
+    assert study.free == {"effort": None, "force": None}
+    assert study.states == ("position",)
+    assert Study([Path("a.csv"), "b.csv"], mc.tasks.saccade, ["effort"]).task_name == "saccade"
+    assert replace(study, profiles=False) == Study(
+        "trials.csv", "reaching", ["effort", "force"], states=["position"], profiles=False
+    )
+    by_file = replace(Study.read(str(study_file())), title="")
+    by_hand = Study(
+        tmp_path / "trials.csv",
+        "reaching",
+        {"effort": None, "velocity": mc.LogUniform(1e-3, 10.0), "force": mc.LogNormal(0.02, 1.0)},
+        reading={"units": {"position": "m", "target": "m"}},
+        prepare=[("least", {"duration": 0.1})],
+        fixed={"motor_noise": 0.5},
+        states=["position"],
+        noise=1e-3,
+        seed=3,
+        starts=2,
+        priors=True,
+        folds=2,
+        baselines=False,
+        profiles=False,
+    )
+    assert by_file == by_hand
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"task": "reeching"}, "unknown task 'reeching': did you mean reaching"),
+        ({"free": "effort"}, r"free must be a list of names: free=\['effort'\]"),
+        ({"states": "position"}, r"states must be a list of names: states=\['position'\]"),
+        ({"method": "newton"}, "unknown method 'newton'"),
+        ({"dataset": "pointin"}, "unknown data set 'pointin': did you mean pointing"),
+        ({"bootstrap": 1}, "bootstrap must be 0"),
+        ({"prepare": [("cutt", {})]}, "unknown step 'cutt': did you mean cut"),
+        (
+            {"prepare": [("cut", {"sped": 1})]},
+            "the step cut cannot be done: .* 'sped'",
+        ),
+    ],
+)
+def test_a_study_in_python_that_cannot_be_is_refused(changed, message):
+    with pytest.raises(mc.InputError, match=message):
+        options(**({"files": "trials.csv"} | changed))
+
+
+def test_a_study_without_files_cannot_be_read():
+    with pytest.raises(mc.InputError, match="the study has no files to read"):
+        options(files=[]).movements()
 
 
 @pytest.mark.parametrize(
@@ -157,7 +214,7 @@ def test_notes_tell_of_what_was_not_used(simulated, tmp_path):
     frame["temperature"] = np.arange(len(frame))
     frame.to_csv(tmp_path / "t.csv", index=False)
     _, notes = options(files=(tmp_path / "t.csv",)).trials()
-    assert "columns that are no states of reaching: temperature" in notes
+    assert "columns that are not states of reaching: temperature" in notes
     reading = {"conditions": {"goal": "target"}}
     _, notes = options(files=(tmp_path / "t.csv",), reading=reading).trials()
     assert "conditions that reaching does not take: goal" in notes
@@ -167,45 +224,50 @@ def test_notes_tell_of_what_was_not_used(simulated, tmp_path):
     ("old", "new", "line", "message"),
     [
         ('title = "Reaches"', "title = 3", 1, "title: must be text in quotes"),
-        ("[report]", "[reprot]", 29, "reprot: unknown key 'reprot': did you mean report or"),
+        ("[report]", "[reprot]", 29, "[reprot]: unknown key 'reprot': did you mean report or"),
         ('file = "trials.csv"', 'fil = "x"', 4, "[data] fil: unknown key 'fil': did you mean file"),
         ('file = "trials.csv"', "", 3, "[data]: file is missing"),
-        ('file = "trials.csv"', "file = [1]", 4, "[data] file: must be a list of texts"),
-        ('position = "m",', "position = 1,", 5, "[data] units: must be text in quotes"),
-        ('units = {', 'options = {', 5, "[data] options: are those of a dataset"),
+        ('file = "trials.csv"', "file = [1]", 4, "[data] file.0: must be text in quotes"),
+        ('position = "m",', "position = 1,", 5, "[data] units.position: must be text in quotes"),
+        ('units = {', 'options = {', 5, "[data] options: are those of a data set"),
         ('units = { position = "m", target = "m" }', 'dataset = "pointin"', 5,
          "[data] dataset: unknown data set 'pointin': did you mean pointing"),
         ('file = "trials.csv"', 'file = "x"\ndataset = "pointing"', 6,
-         "[data] units: the data set pointing is read as it is: leave it out"),
+         "[data] units: the data set pointing is read as it is: leave units out"),
         ('units = { position = "m", target = "m" }', 'dataset = "saccades"\noptions = {mrgin=1}',
-         6, "[data] options: unknown option 'mrgin': did you mean margin"),
+         6, "[data] options.mrgin: unknown option 'mrgin': did you mean margin"),
         ("least = {", "lest = {", 8, "[prepare] lest: unknown key 'lest': did you mean least"),
-        ("duration = 0.1", "durtion = 1", 8, "[prepare] least: unknown key 'durtion'"),
-        ("duration = 0.1", 'duration = "1"', 8, "[prepare] least: must be a number, got '1'"),
+        ("duration = 0.1", "durtion = 1", 8,
+         "[prepare] least.durtion: unknown key 'durtion': did you mean duration"),
+        ("duration = 0.1", 'duration = "1"', 8,
+         "[prepare] least.duration: must be a number, got '1'"),
         ("least = { duration = 0.1 }", "scale = { factor = 2 }", 8,
-         "[prepare] scale: needs factor, unit, names; unit is missing"),
-        ("least = { duration = 0.1 }", "along = { }", 8, "[prepare] along: needs goal"),
+         "[prepare] scale: unit is missing"),
+        ("least = { duration = 0.1 }", "along = { }", 8, "[prepare] along: goal is missing"),
         ("least = { duration = 0.1 }", 'along = { goal = ["a"] }', 8,
-         "[prepare] along: must be two names"),
+         "[prepare] along.goal: must be a list of 2, got ['a']"),
         ('"reaching"', '"reeching"', 11, "[model] task: unknown task 'reeching': did you mean"),
         ('task = "reaching"', "", 10, "[model]: task is missing"),
-        ('task = "reaching"', 'task = "reaching"\ndt = -1', 12, "[model] dt: must be seconds"),
+        ('task = "reaching"', 'task = "reaching"\ndt = -1', 12,
+         "[model] dt: must be more than 0, got -1"),
         ("motor_noise = 0.5", "moter_noise = 1", 12,
-         "[model.fixed] moter_noise: unknown parameter 'moter_noise': did you mean motor_noise"),
+         "[model] fixed.moter_noise: unknown parameter 'moter_noise': did you mean motor_noise"),
         ("motor_noise = 0.5", 'motor_noise = "0.5"', 12,
-         "[model.fixed] motor_noise: must be a number, got '0.5'"),
+         "[model] fixed.motor_noise: must be a number, got '0.5'"),
         ("effort =", "efort =", 15, "[free] efort: unknown parameter 'efort': did you mean effort"),
-        ('"usual"', '"usal"', 15, "[free] effort: must be a table"),
+        ('"usual"', '"usal"', 15,
+         "[free] effort: must be 'usual' or a list or a table, as { name = value }, got 'usal'"),
         ("[1e-3, 10]", "[3, 1]", 16, "[free] velocity: a parameter needs low < high"),
-        ("[1e-3, 10]", "[1, 2, 3]", 16, "[free] velocity: must be [low, high]"),
+        ("[1e-3, 10]", "[1, 2, 3]", 16,
+         "[free] velocity: must be 'usual' or a list of 2 or a table"),
         ("[1e-3, 10]", "[0, 1]", 16, "[free] velocity: a parameter on a log scale needs low > 0"),
         ("[1e-3, 10]", "[nan, 1]", 16, "[free] velocity: the low of a parameter must be a number"),
         ("[1e-3, 10]", "[1, inf]", 16, "[free] velocity: a parameter without a prior needs finite"),
-        ("[1e-3, 10]", f"[1, 1{'0' * 400}]", 16, "[free] velocity: must be a number below 1e308"),
+        ("[1e-3, 10]", f"[1, 1{'0' * 400}]", 16, "[free] velocity.1: must be a number below 1e308"),
         ("{ median = 0.02, sd = 1.0 }", "{ low = 1 }", 17,
          "[free] force: needs low and high, or median and sd, or mean and sd; got low"),
         ("{ median = 0.02, sd = 1.0 }", "{ low = 2, high = 1 }", 17, "[free] force: a parameter"),
-        ("sd = 1.0", "sdd = 1.0", 17, "[free] force: unknown key 'sdd': did you mean sd"),
+        ("sd = 1.0", "sdd = 1.0", 17, "[free] force.sdd: unknown key 'sdd': did you mean sd"),
         ("sd = 1.0", "sd = -1.0", 17, "[free] force: the sd of a prior must be positive"),
         ("noise = 1e-3", 'noise = "1e-3"', 21, "[observer] noise: must be a number"),
         ("seed = 3", "seed = -3", 24, "[fit] seed: must be a whole number, 0 or more, got -3"),
@@ -214,6 +276,16 @@ def test_notes_tell_of_what_was_not_used(simulated, tmp_path):
         ('"gradient"', '"newton"', 26, "[fit] method: unknown method 'newton'"),
         ("priors = true", "priors = 1", 27, "[fit] priors: must be true or false, got 1"),
         ("bootstrap = 0", "bootstrap = 1", 31, "[report] bootstrap: bootstrap must be 0 (none) or"),
+        ("seed = 3", "seed = true", 24, "[fit] seed: must be a whole number, got true"),
+        ("seed = 3", f"seed = 0x{'f' * 5000}", 24, "[fit] seed: must be a whole number below 2^63"),
+        ("seed = 3", f"seed = {'9' * 5000}", 24, "a number has at most 4300 digits"),
+        ("seed = 3", f"{'a.' * 30_000}a = 3", 24, "a key has at most 16 parts"),
+        ("noise = 1e-3", f"noise = {{ {'a . ' * 30_000}a = 3 }}", 21, "a key has at most 16 parts"),
+        ("noise = 1e-3", "noise = { position = true }", 21,
+         "[observer] noise.position: must be a number, got true"),
+        ("motor_noise = 0.5", "motor_noise = 0.5, steps = 2.5", 12,
+         "[model] fixed.steps: must be a whole number, got 2.5"),
+        ("[report]", "[report]\nfolds = [", 31, "is not valid TOML"),
         ("seed = 3", "seed = = 3", 24, "is not valid TOML: Invalid value (at line 24"),
         ("[fit]", "[fit", 23, "is not valid TOML: Expected ']'"),
     ],
@@ -224,6 +296,8 @@ def test_an_error_names_file_line_and_key(study_file, old, new, line, message):
         Study.read(study_file(STUDY.replace(old, new, 1)))
     said = str(raised.value)
     assert said.startswith("study.toml")
+    assert "\n" not in said
+    assert len(said) < 300
     assert message in said
     assert re.search(rf"line {line}\b", said), said
 

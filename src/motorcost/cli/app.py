@@ -18,8 +18,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _show_version(value: bool) -> None:
+    if value:
         import motorcost
 
         typer.echo(f"motorcost {motorcost.__version__}")
@@ -29,14 +29,18 @@ def _version(asked: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Infer what people, animals and robots care about from how they move."""
 
 
 def main() -> None:
-    """The console script: one line for an error, exit code 2 for bad input, no traceback."""
+    """Run the console script. An error is one line without a traceback; the exit code is 2 for bad
+    input, 1 where a computation did not converge, 130 after an interruption."""
     try:
         set_up_jax()
         code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
@@ -64,7 +68,7 @@ def main() -> None:
 
 
 def _leave(code: int, message: str) -> None:
-    """Go at once: JAX may be compiling in another thread, and would crash on the way out."""
+    """Exit without cleaning up: JAX may be compiling in another thread, and would crash."""
     typer.echo(f"motorcost: {message}", err=True)
     sys.stdout.flush()
     os._exit(code)

@@ -111,9 +111,14 @@ def _processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         lines = cpuinfo.read_text(errors="replace").splitlines()
-        told = ("model name", "flags", "CPU part", "Features")
-        described += sorted({line for line in lines if line.startswith(told)})
+        fields = ("model name", "flags", "CPU part", "Features")
+        described += sorted({line for line in lines if line.startswith(fields)})
     return hashlib.sha256("\n".join(described).encode()).hexdigest()[:16]
+
+
+def _last_used(entry: tuple[Path, os.stat_result]) -> float:
+    _, stat = entry
+    return max(stat.st_atime, stat.st_mtime)
 
 
 def forget_oldest(folder: Path, most: int) -> None:
@@ -124,7 +129,7 @@ def forget_oldest(folder: Path, most: int) -> None:
     """
     files = [(file, file.stat()) for file in folder.rglob("*") if file.is_file()]
     total = sum(stat.st_size for _, stat in files)
-    for file, stat in sorted(files, key=lambda each: max(each[1].st_atime, each[1].st_mtime)):
+    for file, stat in sorted(files, key=_last_used):
         if total <= most:
             return
         file.unlink(missing_ok=True)

@@ -1,43 +1,194 @@
-"""Options that several commands take, from text to values."""
+"""Options that commands take: their declarations, and from text to values."""
 
 import inspect
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from motorcost import checks
 from motorcost.errors import InputError
+from motorcost.fitting.derivative_free import METHODS
+from motorcost.study.task_lookup import TASKS
+from motorcost.tasks.declare import parameters
+from motorcost.tasks.supports import LogUniform, Support
+
+_TASKS = ", ".join(TASKS)
+
+# Several commands.
+Output = Annotated[
+    Path, typer.Option("-o", "--output", help="Folder for the results; made if missing.")
+]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
+TaskName = Annotated[str, typer.Argument(help=f"One of {_TASKS}.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")]
+
+# motorcost fit: the data.
+DataFile = Annotated[
+    Path, typer.Argument(help="Recordings (.csv .parquet .npz .mat), or a study (.toml).")
+]
+Channels = Annotated[
+    list[str] | None,
+    typer.Option("--channel", metavar="STATE=COLUMN", help="A recorded column. Repeatable."),
+]
+Units = Annotated[
+    list[str] | None,
+    typer.Option("--unit", metavar="STATE=UNIT", help="Unit of a column: position=mm. Repeatable."),
+]
+Conditions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--condition", metavar="NAME=COLUMN", help="A column with one value per trial. Repeatable."
+    ),
+]
+TrialColumn = Annotated[str, typer.Option(help="The column that numbers trials.")]
+TimeColumn = Annotated[str, typer.Option(help="The column of times.")]
+TimeUnit = Annotated[str, typer.Option(help="s, ms or us.")]
+Rate = Annotated[
+    float | None, typer.Option(help="Samples per second, for data without a column of times.")
+]
+
+# motorcost fit: the model.
+TaskOption = Annotated[
+    str | None, typer.Option("--task", help=f"One of {_TASKS}; or file.py:function.")
+]
+Free = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAMES", help="Parameters to infer, with commas: effort,velocity=1e-3:10,force."
+    ),
+]
+Fixed = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter that is known. Repeatable."),
+]
+Per = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=CONDITION",
+        help="A parameter with one value per group: effort=subject. Repeatable.",
+    ),
+]
+Noise = Annotated[
+    str, typer.Option(help="SD of the recording noise: one number, or position=1e-3,...")
+]
+Step = Annotated[
+    float | None, typer.Option("--dt", help="The model's step (s); the recording's if left out.")
+]
+
+# motorcost fit: the search and what follows it.
+Starts = Annotated[int, typer.Option(help="Searches from different points.")]
+MethodOption = Annotated[str, typer.Option("--method", help=f"One of {', '.join(METHODS)}.")]
+Priors = Annotated[bool, typer.Option("--priors", help="Add the supports' priors.")]
+Bootstrap = Annotated[int, typer.Option(help="Simulated data sets to bootstrap from.")]
+Quick = Annotated[bool, typer.Option("--quick", help="No profiles, no baselines.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print fit.json and nothing else.")]
 
 
-def pairs(option: str, given: list[str] | None, meaning: str) -> dict[str, str]:
+def items(texts: list[str] | None) -> list[str]:
+    """The parts of texts with commas, of an option that may be repeated."""
+    return [part.strip() for text in texts or [] for part in text.split(",")]
+
+
+def pairs(option: str, texts: list[str] | None, meaning: str) -> dict[str, str]:
     """`NAME=TEXT`, several times or with commas between, by name."""
     found: dict[str, str] = {}
-    for each in (part for text in given or [] for part in text.split(",")):
-        name, equals, value = (part.strip() for part in each.partition("="))
+    for item in items(texts):
+        name, equals, value = (part.strip() for part in item.partition("="))
         if not (name and equals and value):
-            raise InputError(f"{option} needs {meaning}, got {each!r}")
+            raise InputError(f"{option} needs {meaning}, got {item!r}")
         found[name] = value
     return found
 
 
-def values_of(task: Any, assignments: list[str]) -> dict[str, Any]:
-    """`--set NAME=VALUE` as a task takes it."""
-    from motorcost import tasks
+def number(option: str, text: str) -> float:
+    """The number in a text."""
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"{option} must be a number, got {text!r}") from None
 
-    takes = inspect.signature(task).parameters
-    defaults = (
-        tasks.defaults(task)
-        if hasattr(task, "parameters")
-        else {name: each.default for name, each in takes.items()}
-    )
+
+def whole(option: str, text: str) -> int:
+    """The whole number in a text."""
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"{option} must be whole numbers, got {text!r}") from None
+
+
+def table(trial: str, time: str, time_unit: str, rate: float | None) -> dict[str, Any]:
+    """How a table is read: the columns of trials and times, or samples per second."""
+    reading: dict[str, Any] = {"trial": trial, "time": time, "time_unit": time_unit}
+    return reading if rate is None else reading | {"rate": rate}
+
+
+def columns(
+    channels: list[str] | None, units: list[str] | None, conditions: list[str] | None
+) -> dict[str, dict[str, str]]:
+    """Which columns of a table are read, as what, and in which units; all if left out."""
+    named = {
+        "channels": pairs("--channel", channels, "STATE=COLUMN"),
+        "units": pairs("--unit", units, "STATE=UNIT"),
+        "conditions": pairs("--condition", conditions, "NAME=COLUMN"),
+    }
+    return {option: columns for option, columns in named.items() if columns}
+
+
+def noise_from(text: str) -> float | dict[str, float]:
+    """`--noise`: one number, or numbers by state."""
+    if "=" not in text:
+        return number("--noise", text)
+    named = pairs("--noise", [text], "a number, or STATE=NUMBER")
+    return {name: number("--noise", value) for name, value in named.items()}
+
+
+def supports_from(
+    task: Any, free: list[str] | None, per: list[str] | None
+) -> dict[str, Support | None]:
+    """`--free NAME` or `NAME=LOW:HIGH`, with `--per NAME=CONDITION`: where parameters can lie."""
+    supports: dict[str, Support | None] = {}
+    for item in items(free):
+        name, _, bounds = (part.strip() for part in item.partition("="))
+        low, colon, high = bounds.partition(":")
+        if bounds and not colon:
+            raise InputError(f"--free needs NAME or NAME=LOW:HIGH, got {item!r}")
+        supports[name] = (
+            LogUniform(number("--free", low), number("--free", high)) if bounds else None
+        )
+    if not supports:
+        raise InputError("--free is missing: name what to infer, as in --free effort,velocity")
+    for name, condition in pairs("--per", per, "NAME=CONDITION").items():
+        checks.one_of("free parameter", name, list(supports))
+        supports[name] = replace(supports[name] or _usual(task, name), per=condition)
+    return supports
+
+
+def _usual(task: Any, name: str) -> Support:
+    """The support that a task declares for a parameter."""
+    declared = parameters(task) if hasattr(task, "parameters") else {}
+    support = declared[name].support if name in declared else None
+    if support is None:
+        raise InputError(f"--per {name}: give its bounds, as in --free {name}=1e-3:10")
+    return support
+
+
+def values_of(task: Any, assignments: Iterable[str] | None) -> dict[str, Any]:
+    """`--set NAME=VALUE`: parameters as a task takes them, whole where its default is whole."""
+    signature = inspect.signature(task).parameters
+    names = parameters(task) if hasattr(task, "parameters") else signature
     values: dict[str, Any] = {}
-    for assignment in assignments:
+    for assignment in assignments or ():
         name, equals, text = assignment.partition("=")
         if not equals:
             raise InputError(f"--set needs NAME=VALUE, got {assignment!r}")
-        checks.one_of("parameter", name, list(defaults))
-        kind = int if type(defaults[name]) is int else float
+        checks.one_of("parameter", name, list(names))
+        is_whole = type(signature[name].default) is int
         try:
-            values[name] = kind(text)
+            values[name] = int(text) if is_whole else float(text)
         except ValueError:
-            what = "a whole number" if kind is int else "a number"
+            what = "a whole number" if is_whole else "a number"
             raise InputError(f"{name} must be {what}, got {text!r}") from None
     return values

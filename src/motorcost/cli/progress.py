@@ -17,29 +17,33 @@ from rich.progress import (
 
 from motorcost.sweeps import SweepProgress
 
-# Where there is no terminal, long work says how it stands once in so many seconds.
+# Seconds between two lines on long work, where there is no terminal to draw a bar on.
 _EVERY = 30.0
 
 
 @contextmanager
-def showing_progress(quiet: bool) -> Iterator[Callable[..., None]]:
-    """A function to report progress to: what is being done, how far and of how much, and a
-    `SweepProgress` of it if there is one. A bar on a terminal; elsewhere a line for each kind of
-    work, and now and then one with what the standing says; nothing if `quiet`."""
+def showing_progress(*, quiet: bool) -> Iterator[Callable[..., None]]:
+    """A function to report progress to, with what is being done, how far, and of how much.
+
+    A sweep also hands over its `SweepProgress`. On a terminal a bar is drawn; elsewhere a line is
+    printed for each kind of work, and every half minute one with the standing. Nothing is printed
+    if `quiet`.
+    """
     if quiet:
         yield lambda *_: None
         return
     if not sys.stderr.isatty():
-        said: dict[str, float] = {}
+        printed: dict[str, float] = {}
 
         def say(
             what: str, done: int, total: int | None, standing: SweepProgress | None = None
         ) -> None:
             now = time.monotonic()
-            if what not in said or (standing and (now - said[what] >= _EVERY or done == total)):
+            is_due = standing and (now - printed.get(what, now) >= _EVERY or done == total)
+            if what not in printed or is_due:
                 line = f"{what}: {standing}" if standing else f"{what} ..."
                 print(line, file=sys.stderr, flush=True)
-                said[what] = now
+                printed[what] = now
 
         yield say
         return

@@ -123,7 +123,7 @@ def _with_data(experiments: list[Any], data: Path | None) -> list[Any]:
 def _carry_out(experiment: Any, scale: Any, output: Path, *, quiet: bool, **how: Any) -> None:
     from motorcost.experiments.run import reproduce as carry_out
 
-    with showing_progress(quiet) as show:
+    with showing_progress(quiet=quiet) as show:
 
         def tell(name: str, progress: Any) -> None:
             show(name, progress.done, progress.total, progress)

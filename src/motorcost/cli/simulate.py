@@ -7,12 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
+from motorcost.cli import options
 from motorcost.cli.app import app
 from motorcost.cli.computing import Device
-from motorcost.cli.options import values_of
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
-from motorcost.study.settings import TASKS, find_task
+from motorcost.study.task_lookup import find_task
+
+STANDARD_OUTPUT = Path("-")
 
 
 @app.command(
@@ -20,7 +22,7 @@ from motorcost.study.settings import TASKS, find_task
     "-o trials.csv --plot trials.png"
 )
 def simulate(
-    task: Annotated[str, typer.Argument(help="One of: " + ", ".join(TASKS) + ".")],
+    task: options.TaskName,
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the task. Repeatable."),
@@ -40,15 +42,15 @@ def simulate(
     ] = 0,
     output: Annotated[
         Path, typer.Option("-o", "--output", help="CSV file to write; - for standard output.")
-    ] = Path("-"),
+    ] = STANDARD_OUTPUT,
     plot: Annotated[Path | None, typer.Option(help="Picture to draw (.png, .svg, .pdf).")] = None,
     parameters: Annotated[
         bool, typer.Option("--parameters", help="List the task's parameters and stop.")
     ] = False,
     device: Device = None,
 ) -> None:
-    """Simulate trials of a task and write them as a tidy CSV file: trial, time, one column for
-    each recorded state, and the conditions."""
+    """Simulate trials of a task and write them as a tidy CSV file: trial, time, one column for each
+    recorded state, and the conditions."""
     import jax
 
     import motorcost as mc
@@ -57,56 +59,76 @@ def simulate(
     if parameters:
         _list_parameters(chosen)
         return
-    values = values_of(chosen, assignments or [])
-    to_file = str(output) != "-"
-    if to_file:
-        mc.io.check_writable(output)
-    if plot is not None:
-        _check_picture(plot)
-        if plot == output:
-            raise InputError(f"the table and the picture cannot both be {plot}")
-
+    values = options.values_of(chosen, assignments)
+    _check_outputs(output, plot)
     now = chosen(**values)
-    names = observe.split(",") if observe is not None else list(now.state_names)
+    names = list(now.state_names) if observe is None else options.items([observe])
     problem = mc.delay(now, delay)
-    observer = mc.observe(problem, [name.strip() for name in names], noise=noise)
+    observer = mc.observe(problem, names, noise=noise)
     policy = mc.solve(problem)
     result = mc.simulate(
         problem, policy, n_trials=trials, key=jax.random.key(seed), observer=observer
     )
-
-    # A condition that is recorded as a channel has its column already; time tells steps and dt.
-    skip = {"steps", "dt", *result.channel_names}
-    given = mc.tasks.defaults(chosen) | values
-    result = result.with_conditions(
-        **{
-            name: given[name]
-            for name, parameter in mc.tasks.parameters(chosen).items()
-            if parameter.role == "condition" and name not in skip
-        }
-    )
-    try:
-        mc.io.write_csv(result, output if to_file else sys.stdout)
-    except BrokenPipeError:  # the reader of our output, `head` say, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if not _write(_with_conditions(result, chosen, values), output, plot):
         return
-    if plot is not None:
-        _save(mc.plots.plot_trials(result), plot)
-    costs = result.costs(problem)
     typer.echo(
         f"{trials} trials of {task}: expected cost {float(policy.expected_cost):.6g}, "
-        f"mean of these trials {float(costs.mean()):.6g}"
-        + (f"; wrote {output}" if to_file else "")
+        f"mean of these trials {float(result.costs(problem).mean()):.6g}"
+        + (f"; wrote {output}" if output != STANDARD_OUTPUT else "")
         + (f"; drew {plot}" if plot is not None else ""),
         err=True,
     )
 
 
+def _check_outputs(output: Path, plot: Path | None) -> None:
+    """Raise unless the table and the picture can be written; asked before the simulation."""
+    import motorcost as mc
+
+    if output != STANDARD_OUTPUT:
+        mc.io.check_writable(output)
+    if plot is None:
+        return
+    mc.io.check_writable(plot)
+    if plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"cannot draw {plot}: the name must end in .png, .svg or .pdf")
+    if plot == output:
+        raise InputError(f"the table and the picture cannot both be {plot}")
+
+
+def _with_conditions(trials: Any, task: Any, values: dict[str, Any]) -> Any:
+    """Trials with the conditions under which they were simulated. A condition that is recorded as
+    a channel has a column already; the column of times tells steps and dt."""
+    import motorcost as mc
+
+    skipped = {"steps", "dt", *trials.channel_names}
+    used = mc.tasks.defaults(task) | values
+    return trials.with_conditions(
+        **{
+            name: used[name]
+            for name, parameter in mc.tasks.parameters(task).items()
+            if parameter.role == "condition" and name not in skipped
+        }
+    )
+
+
+def _write(trials: Any, output: Path, plot: Path | None) -> bool:
+    """Write the table and the picture. False if nobody reads the standard output any more."""
+    import motorcost as mc
+
+    try:
+        mc.io.write_csv(trials, sys.stdout if output == STANDARD_OUTPUT else output)
+    except BrokenPipeError:  # the program that reads it, `head` for one, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    if plot is not None:
+        with mc.io.written_whole(plot) as draft:
+            mc.plots.plot_trials(trials).savefig(draft, dpi=150)
+    return True
+
+
 @app.command(epilog="Example: motorcost demo -o motorcost-demo --trials 100")
 def demo(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for the results; made if missing.")
-    ] = Path("motorcost-demo"),
+    output: options.Output = Path("motorcost-demo"),
     trials: Annotated[int, typer.Option(help="Trials to simulate.")] = 100,
     seed: Annotated[int, typer.Option(help="The same seed gives the same trials.")] = 0,
     device: Device = None,
@@ -114,7 +136,7 @@ def demo(
     """Simulate reaches, write them to a file, fit it back and report. Needs no input."""
     from motorcost.demo import again, against_truth, run
 
-    with showing_progress(False) as progress:
+    with showing_progress(quiet=False) as progress:
         analysis, report = run(output, trials, seed, progress)
     if analysis.interrupted:
         raise InterruptedError(f"interrupted: what there is lies in {output}")
@@ -132,18 +154,3 @@ def _list_parameters(task: Any) -> None:
     for name, parameter in mc.tasks.parameters(task).items():
         value = f"{defaults[name]:g} {parameter.unit}".strip()
         typer.echo(f"{name:<15}{parameter.role:<11}{value:<18}{parameter.about}")
-
-
-def _check_picture(path: Path) -> None:
-    import motorcost as mc
-
-    mc.io.check_writable(path)
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise InputError(f"cannot draw {path}: the name must end in .png, .svg or .pdf")
-
-
-def _save(figure: Any, path: Path) -> None:
-    import motorcost as mc
-
-    with mc.io.written_whole(path) as draft:
-        figure.savefig(draft, dpi=150)

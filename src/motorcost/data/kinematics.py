@@ -1,4 +1,4 @@
-"""Speeds, movements within a recording, and lines from start to goal."""
+"""Speeds, movements within a recording, and lines from start to goal, of one trial's arrays."""
 
 from __future__ import annotations
 
@@ -42,13 +42,18 @@ class Movement:
 def movement(
     samples: np.ndarray,
     times: np.ndarray,
+    *,
     threshold: float | None,
     fraction: float | None,
     margin: float,
     smooth: float,
 ) -> Movement:
-    """The movement around the peak of speed: from and to the samples nearest to the peak that
-    are below `threshold` (or that fraction of the peak), `margin` seconds wider on both sides."""
+    """The movement around the peak of speed.
+
+    It reaches from the last sample before the peak whose speed is below `threshold` (or below
+    `fraction` of the peak) to the first such sample after it, and is `margin` seconds wider on
+    both sides.
+    """
     speeds = speed(samples, times, smooth)
     peak = float(np.nanmax(speeds, initial=0.0))
     least = threshold if threshold is not None else (fraction or 0.0) * peak
@@ -71,35 +76,3 @@ def along_line(samples: np.ndarray, start: np.ndarray, goal: np.ndarray) -> np.n
     ahead = (goal - start) / np.linalg.norm(goal - start)
     left = np.array([-ahead[1], ahead[0]])
     return (samples - start) @ np.column_stack([ahead, left])
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Which samples a model takes, and at which of its steps."""
-
-    index: np.ndarray
-    steps: np.ndarray
-    missing_ends: int = 0  # samples before the first and after the last that is not missing
-    crowded: int = 0  # samples for which another is nearer to the step
-    shift: float = 0.0  # the longest time between a sample and its step
-
-
-def place(samples: np.ndarray, times: np.ndarray, dt: float) -> Placed:
-    """The nearest sample to each model step that has one, from the first that is not missing."""
-    present = np.flatnonzero(~np.isnan(samples).all(axis=1))
-    if not present.size:
-        return Placed(present, present, missing_ends=len(times))
-    inner = np.arange(present[0], present[-1] + 1)
-    places = (times[inner] - times[inner[0]]) / dt
-    nearest = np.round(places).astype(int)
-    # Sorted by step, then by distance from it: the first of each step is the nearest.
-    order = np.lexsort((np.abs(places - nearest), nearest))
-    steps, first = np.unique(nearest[order], return_index=True)
-    taken = order[first]
-    return Placed(
-        index=inner[taken],
-        steps=steps,
-        missing_ends=len(times) - len(inner),
-        crowded=len(inner) - len(taken),
-        shift=float(np.abs(places[taken] - steps).max() * dt),
-    )

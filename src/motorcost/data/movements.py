@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from motorcost import checks
-from motorcost.data import kinematics
+from motorcost.data import grid, steps
 from motorcost.errors import InputError
+from motorcost.markup import html_table
 from motorcost.model import units
 from motorcost.model.trials import Trials
 
 Pair = tuple[str, str] | list[str]
+# Values of a condition that a notebook shows.
+_SHOWN = 5
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -45,29 +49,21 @@ class Movements:
         set_ = object.__setattr__
         set_(self, "labels", self.labels or tuple(str(i + 1) for i in range(len(self.samples))))
         for name in ("samples", "times"):
-            set_(self, name, tuple(_frozen(np.asarray(one, float)) for one in getattr(self, name)))
+            arrays = [_frozen(np.asarray(array, float)) for array in getattr(self, name)]
+            set_(self, name, tuple(arrays))
         if not len(self.samples) == len(self.times) == len(self.labels):
             raise InputError(
                 f"samples, times and labels must be as many as the trials, got "
                 f"{len(self.samples)}, {len(self.times)} and {len(self.labels)}"
             )
-        for label, one, time in zip(self.labels, self.samples, self.times, strict=True):
-            if one.shape != (len(time), len(self.channels)) or time.ndim != 1:
-                raise InputError(
-                    f"trial {label}: samples must have shape (times, channels) = "
-                    f"({len(time)}, {len(self.channels)}), got {one.shape}"
-                )
-            if np.isinf(one).any() or not np.isfinite(time).all() or (np.diff(time) <= 0).any():
-                raise InputError(
-                    f"trial {label}: samples must be finite or NaN, times finite and increasing"
-                )
-        set_(
-            self,
-            "conditions",
-            {name: _condition(name, it, len(self)) for name, it in self.conditions.items()},
-        )
-        known = {name: self.condition_units.get(name, "") for name in self.conditions}
-        set_(self, "condition_units", known)
+        for trial in zip(self.labels, self.samples, self.times, strict=True):
+            _check_trial(*trial, len(self.channels))
+        conditions = {
+            name: _condition(name, values, len(self)) for name, values in self.conditions.items()
+        }
+        set_(self, "conditions", conditions)
+        units_known = {name: self.condition_units.get(name, "") for name in self.conditions}
+        set_(self, "condition_units", units_known)
         checks.distinct("channels and conditions", [*self.channels, *self.conditions])
 
     def __len__(self) -> int:
@@ -101,24 +97,40 @@ class Movements:
             f"({measured}){by}"
         )
 
+    def _repr_html_(self) -> str:
+        """A table for notebooks: trials, their durations, channels and conditions."""
+        durations = [float(times[-1] - times[0]) for times in self.times if len(times)]
+        rows = [
+            ["trials", str(len(self))],
+            ["samples per trial", _range([len(times) for times in self.times])],
+            ["duration (s)", _range(durations)],
+            *[[f"channel {name}", unit or "no unit"] for name, unit in self.channels.items()],
+            *[
+                [f"condition {name}", f"{_values(values)} {self.condition_units[name]}".strip()]
+                for name, values in self.conditions.items()
+            ],
+            *[["note", note] for note in self.notes],
+        ]
+        return html_table(["Movements", ""], rows)
+
     def select(
         self, channels: Sequence[str] | None = None, conditions: Sequence[str] | None = None
     ) -> Movements:
         """Only these channels, in this order, and these conditions; all where left out."""
         chosen = list(self.channels) if channels is None else list(channels)
         kept = list(self.conditions) if conditions is None else list(conditions)
-        index = self._columns(chosen)
+        index = self.columns(chosen)
         for name in kept:
             checks.one_of("condition", name, list(self.conditions))
         return replace(
             self,
-            samples=tuple(one[:, index] for one in self.samples),
+            samples=tuple(samples[:, index] for samples in self.samples),
             channels={name: self.channels[name] for name in chosen},
             conditions={name: self.conditions[name] for name in kept},
             condition_units={name: self.condition_units[name] for name in kept},
         )
 
-    def rename(self, **new: str) -> Movements:
+    def rename(self, /, **new: str) -> Movements:
         """Other names for channels or conditions: `rename(px="x")` calls `px` from now on `x`."""
         for old in new:
             checks.one_of("channel or condition", old, [*self.channels, *self.conditions])
@@ -140,17 +152,17 @@ class Movements:
         note = f"{dropped} of {len(self)} trials left out: {why}"
         return self[mask].noted(note) if dropped else self
 
-    def with_conditions(self, **conditions: Any) -> Movements:
-        """The same movements with conditions: one value for all trials, or one for each. Their
-        unit is not known; `scaled(1, "m", ["reach"])` says it."""
-        left = {name: it for name, it in self.condition_units.items() if name not in conditions}
-        return replace(self, conditions=self.conditions | conditions, condition_units=left)
+    def with_conditions(self, /, **conditions: Any) -> Movements:
+        """The same movements with further conditions: one value for all trials, or one per trial.
+        They have no unit; `scaled(1, "m", ["reach"])` gives one."""
+        kept = {name: u for name, u in self.condition_units.items() if name not in conditions}
+        return replace(self, conditions=self.conditions | conditions, condition_units=kept)
 
     def noted(self, *notes: str) -> Movements:
         """The same movements with further notes."""
         return replace(self, notes=(*self.notes, *notes))
 
-    def in_units(self, **new: str) -> Movements:
+    def in_units(self, /, **new: str) -> Movements:
         """Channels and conditions in other units: `in_units(x="m", y="m", target_x="m")`."""
         result = self
         for name, unit in new.items():
@@ -167,8 +179,8 @@ class Movements:
         measured = [name for name in self.conditions if name in names]
         return replace(
             self,
-            samples=tuple(one * factors for one in self.samples),
-            channels={name: unit if name in names else it for name, it in self.channels.items()},
+            samples=tuple(samples * factors for samples in self.samples),
+            channels={name: unit if name in names else u for name, u in self.channels.items()},
             conditions=self.conditions
             | {name: _numeric(name, self.conditions[name]) * factor for name in measured},
             condition_units=self.condition_units | dict.fromkeys(measured, unit),
@@ -188,40 +200,13 @@ class Movements:
         From the last sample below a threshold before the peak of speed to the first one below it
         after the peak, or to the recording's ends. Trials that never exceed it are left out.
 
-        - `speed`: the threshold, in the channels' unit a second; or
+        - `speed`: the threshold, in the channels' unit per second; or
         - `fraction`: of each trial's own peak speed, as in `fraction=0.05`.
         - `channels`: whose speed it is, by central differences; missing samples are skipped.
         - `margin`: seconds to keep before and after.
         - `smooth`: seconds over which the speed (not the samples) is averaged beforehand.
         """
-        if (speed is None) == (fraction is None):
-            raise InputError("cut needs either a speed or a fraction of the peak speed")
-        checks.positive(**({"speed": speed} if fraction is None else {"fraction": fraction}))
-        if fraction is not None and fraction >= 1:
-            raise InputError(f"fraction must be below 1, got {fraction:g}")
-        checks.nonnegative(margin=margin, smooth=smooth)
-        unit = self._common_unit(channels)
-        index = self._columns(channels)
-        found = [
-            kinematics.movement(one[:, index], time, speed, fraction, margin, smooth)
-            for one, time in zip(self.samples, self.times, strict=True)
-        ]
-        per_second = f"{unit}/s" if unit else "units/s"
-        if not any(each.moved for each in found):
-            raise InputError(
-                f"no movement to cut: the fastest of {len(self)} trials reaches "
-                f"{max((each.peak for each in found), default=0):.3g} {per_second}"
-                + ("" if speed is None else f", below speed={speed:g}")
-            )
-        open_ended = sum(each.moved and each.open_ended for each in found)
-        result = self._each(lambda i, one, time: (one[found[i].window], time[found[i].window]))
-        result = result.keep(
-            np.array([each.moved for each in found]),
-            f"never faster than {speed or 0:g} {per_second}",
-        )
-        many = f"{open_ended} of {len(result)} trials"
-        note = f"the recording starts or ends within the movement in {many}"
-        return result.noted(note) if open_ended else result
+        return steps.cut(self, speed, channels, fraction=fraction, margin=margin, smooth=smooth)
 
     def along(
         self,
@@ -239,75 +224,47 @@ class Movements:
         - `goal`, `start`: names of two conditions each, in the channels' unit. Without `start`,
           it is the trial's first sample that is not missing.
         """
-        unit = self._common_unit(channels)
-        index = self._columns(channels)
-        if "target" in self.conditions:
-            raise InputError("there is a condition 'target' already: rename it before along(...)")
-        goals = self._points(goal, unit)
-        starts = None if start is None else self._points(start, unit)
-        lines = []
-        for i, one in enumerate(self.samples):
-            present = one[~np.isnan(one[:, index]).any(axis=1)][:, index]
-            if starts is None and not len(present):
-                raise InputError(f"trial {self.labels[i]} has no sample of {', '.join(channels)}")
-            lines.append((present[0] if starts is None else starts[i], goals[i]))
-            if not np.isfinite(lines[-1]).all():
-                raise InputError(f"trial {self.labels[i]} has no start or goal: it is missing")
-            if np.array_equal(*lines[-1]):
-                raise InputError(
-                    f"trial {self.labels[i]} starts at its goal, ({goals[i, 0]:g}, "
-                    f"{goals[i, 1]:g}): there is no line to turn it to"
-                )
-        turned = self._each(
-            lambda i, one, time: (kinematics.along_line(one[:, index], *lines[i]), time),
-            channels=dict.fromkeys(names, unit),
-        ).with_conditions(target=np.array([np.linalg.norm(b - a) for a, b in lines]))
-        return replace(turned, condition_units=turned.condition_units | {"target": unit})
+        return steps.along(self, goal, start, channels, names)
 
-    def on_grid(self, dt: float) -> Movements:
-        """The samples that a model with steps of `dt` seconds takes; the notes say what was lost.
+    def on_grid(
+        self, dt: float, conditions: Sequence[str] | None = None
+    ) -> tuple[Trials, tuple[str, ...]]:
+        """Trials for a model with steps of `dt` seconds, and notes on what that lost.
 
-        A trial's first sample is its first step, whatever is missing at either end is cut off.
+        A trial's first sample is its first step; whatever is missing at either end is cut off.
         For each step the nearest sample is taken as it is, never interpolated; the steps of a
-        model faster than the recording stay unobserved. Times become those of the steps. Trials
-        that last less than two steps are left out.
-        """
-        checks.positive(dt=dt)
-        placed = [
-            kinematics.place(one, time, dt)
-            for one, time in zip(self.samples, self.times, strict=True)
-        ]
-        enough = np.array([len(each.index) >= 2 for each in placed], dtype=bool)
-        if not enough.any():
-            raise InputError(f"no trial has samples in two model steps of {dt:g} s")
-        ends = sum(each.missing_ends for each in placed)
-        crowded = sum(each.crowded for each in placed)
-        shift = max(each.shift for each in placed)
-        told = {
-            f"{ends} samples cut off: missing, at the ends of trials": ends > 0,
-            f"{crowded} samples left out: others are nearer to a step of {dt:g} s": crowded > 0,
-            f"samples are up to {shift:.2g} s from their model step of {dt:g} s": shift > 1e-6 * dt,
-        }
-        return (
-            self._each(lambda i, one, time: (one[placed[i].index], placed[i].steps * dt))
-            .keep(enough, f"less than two model steps of {dt:g} s")
-            .noted(*[note for note, true in told.items() if true])
-        )
-
-    def trials(self, dt: float, conditions: Sequence[str] | None = None) -> Trials:
-        """Trials for a model with steps of `dt` seconds, placed as `on_grid` says.
+        model faster than the recording stay unobserved. Trials that last less than two steps are
+        left out.
 
         - `conditions`: those that the model takes, as in `["target"]`; all if left out.
         """
-        placed = self.select(conditions=conditions).on_grid(dt)
-        return Trials.recorded(
-            placed.samples,
-            dt=dt,
-            channels=placed.channels,
-            times=placed.times,
-            conditions=placed.conditions,
-            condition_units=placed.condition_units,
+        checks.positive(dt=dt)
+        chosen = self if conditions is None else self.select(conditions=conditions)
+        placements = [
+            grid.place(*trial, dt) for trial in zip(self.samples, self.times, strict=True)
+        ]
+        kept = [i for i, placement in enumerate(placements) if placement.long_enough]
+        if not kept:
+            raise InputError(f"no trial has samples in two model steps of {dt:g} s")
+        samples, lengths = grid.padded(
+            [self.samples[i] for i in kept], [placements[i] for i in kept]
         )
+        trials = Trials(
+            samples,
+            jnp.arange(samples.shape[1]) * dt,
+            channels=self.channels,
+            lengths=lengths,
+            conditions={name: values[kept] for name, values in chosen.conditions.items()},
+            condition_units=chosen.condition_units,
+        )
+        return trials, grid.placing_notes(placements, dt)
+
+    def trials(self, dt: float, conditions: Sequence[str] | None = None) -> Trials:
+        """Trials for a model with steps of `dt` seconds, placed as `on_grid` describes.
+
+        - `conditions`: those that the model takes, as in `["target"]`; all if left out.
+        """
+        return self.on_grid(dt, conditions)[0]
 
     def checksum(self) -> str:
         """SHA-256 of samples, times, channels and conditions, to tell later what was used."""
@@ -318,33 +275,31 @@ class Movements:
             digest.update(np.where(np.isnan(array), np.nan, array).astype("<f8").tobytes())
         return digest.hexdigest()
 
-    def _each(
+    def with_samples(
         self,
-        change: Callable[[int, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
-        channels: dict[str, str] | None = None,
+        samples: Sequence[np.ndarray],
+        times: Sequence[np.ndarray],
+        channels: Mapping[str, str],
     ) -> Movements:
-        pairs = zip(self.samples, self.times, strict=True)
-        changed = [change(i, one, time) for i, (one, time) in enumerate(pairs)]
-        return replace(
-            self,
-            samples=tuple(one for one, _ in changed),
-            times=tuple(time for _, time in changed),
-            channels=channels or self.channels,
-        )
+        """The same trials with other samples (an array (time, channel) for each trial), times and
+        channels."""
+        return replace(self, samples=tuple(samples), times=tuple(times), channels=dict(channels))
 
     def _unit(self, name: str) -> str:
         checks.one_of("channel or condition", name, [*self.channels, *self.conditions])
         return (self.channels | self.condition_units)[name]
 
-    def _columns(self, channels: Sequence[str]) -> list[int]:
+    def columns(self, channels: Sequence[str]) -> list[int]:
+        """The positions of channels among all; raises if there is no such channel."""
         checks.distinct("channels", channels)
         return [
             list(self.channels).index(checks.one_of("channel", name, list(self.channels)))
             for name in channels
         ]
 
-    def _common_unit(self, channels: Sequence[str]) -> str:
-        self._columns(channels)
+    def common_unit(self, channels: Sequence[str]) -> str:
+        """The unit of channels that must all have the same."""
+        self.columns(channels)
         found = {self.channels[name] for name in channels}
         if len(found) != 1:
             raise InputError(
@@ -353,14 +308,15 @@ class Movements:
             )
         return found.pop()
 
-    def _points(self, names: Pair, unit: str) -> np.ndarray:
+    def points(self, names: Sequence[str], unit: str) -> np.ndarray:
+        """The points (trial, coordinate) that conditions are the coordinates of, in `unit`."""
         for name in names:
             checks.one_of("condition", name, list(self.conditions))
-            its = self.condition_units[name]
-            if its and unit and its != unit:
+            condition_unit = self.condition_units[name]
+            if condition_unit and unit and condition_unit != unit:
                 raise InputError(
-                    f"the condition {name!r} is in {its}, the channels in {unit}: convert one, "
-                    f"as in in_units({name}={unit!r})"
+                    f"the condition {name!r} is in {condition_unit}, the channels in {unit}: "
+                    f"convert one, as in in_units({name}={unit!r})"
                 )
         return np.column_stack([_numeric(name, self.conditions[name]) for name in names])
 
@@ -380,8 +336,8 @@ def concatenate_movements(parts: Sequence[Movements]) -> Movements:
                     f"{getattr(first, what)}"
                 )
     return Movements(
-        samples=tuple(one for part in parts for one in part.samples),
-        times=tuple(time for part in parts for time in part.times),
+        samples=tuple(samples for part in parts for samples in part.samples),
+        times=tuple(times for part in parts for times in part.times),
         channels=first.channels,
         conditions={
             name: np.concatenate([part.conditions[name] for part in parts])
@@ -391,6 +347,18 @@ def concatenate_movements(parts: Sequence[Movements]) -> Movements:
         labels=tuple(label for part in parts for label in part.labels),
         notes=tuple(note for part in parts for note in part.notes),
     )
+
+
+def _check_trial(label: str, samples: np.ndarray, times: np.ndarray, n_channels: int) -> None:
+    if samples.shape != (len(times), n_channels) or times.ndim != 1:
+        raise InputError(
+            f"trial {label}: samples must have shape (times, channels) = "
+            f"({len(times)}, {n_channels}), got {samples.shape}"
+        )
+    if np.isinf(samples).any() or not np.isfinite(times).all() or (np.diff(times) <= 0).any():
+        raise InputError(
+            f"trial {label}: samples must be finite or NaN, times finite and increasing"
+        )
 
 
 def _frozen(array: np.ndarray) -> np.ndarray:
@@ -417,6 +385,16 @@ def _numeric(name: str, values: np.ndarray) -> np.ndarray:
     return values.astype(float)
 
 
-def _range(values: Sequence[Any]) -> str:
+def _values(values: np.ndarray) -> str:
+    """The values of a condition in short: a range of numbers, or the first few texts."""
+    if values.dtype.kind in "iuf" and values.size:
+        return _range(values)
+    distinct = list(dict.fromkeys(map(str, values)))
+    return ", ".join(distinct[:_SHOWN]) + (", ..." if len(distinct) > _SHOWN else "")
+
+
+def _range(values: Sequence[Any] | np.ndarray) -> str:
+    if not len(values):
+        return "none"
     low, high = min(values), max(values)
     return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"

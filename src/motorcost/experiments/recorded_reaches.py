@@ -116,10 +116,9 @@ def cut_out(movements: Movements, lead: float) -> Reaches:
     wide = wide.select(["position"], ["target", "subject"])
     target = wide.conditions["target"]
     left = np.abs(np.array([x[-1, 0] for x in wide.samples]) - target)
-    placed = wide.keep(left < 0.5 * np.abs(target), "they do not end at the goal").on_grid(DT)
-    trials = placed.trials(DT, conditions=["target"])
+    trials = wide.keep(left < 0.5 * np.abs(target), "they do not end at the goal").trials(DT)
     return Reaches(
-        tuple(str(subject) for subject in placed.conditions["subject"]),
+        tuple(str(subject) for subject in trials.conditions["subject"]),
         np.array(trials.observed[:, :, 0]),
         np.array(trials.lengths),
         np.array(trials.conditions["target"]),

@@ -44,7 +44,7 @@ def to_table(
     """
     import pandas as pd
 
-    plain = {name: np.atleast_1d(_text_or_numbers(it)) for name, it in arrays.items()}
+    plain = {name: np.atleast_1d(_text_or_numbers(value)) for name, value in arrays.items()}
     if "samples" in plain:
         columns, units, others = _stacked(plain, trial, time, source)
     else:
@@ -52,7 +52,7 @@ def to_table(
         if not keys:
             raise InputError(f"{source}: needs arrays, got none")
         size = plain[keys[0]].size
-        columns = {name: it.ravel() for name, it in plain.items() if it.shape == (size,)}
+        columns = {name: array for name, array in plain.items() if array.shape == (size,)}
         units, others = {}, [name for name in plain if name not in columns]
     for name in (name for name in columns if columns[name].dtype.kind == "c"):
         raise InputError(f"{source}: {name!r} needs real numbers, got complex ones")
@@ -89,30 +89,30 @@ def _stacked(
         columns[time] = _times(arrays, N, T, source)
     columns |= {name: samples[:, :, i].ravel() for i, name in enumerate(names)}
     fixed = {
-        name: np.repeat(it, T)
-        for name, it in arrays.items()
-        if it.shape == (N,) and name not in columns
+        name: np.repeat(array, T)
+        for name, array in arrays.items()
+        if array.shape == (N,) and name not in columns
     }
     others = [name for name in arrays if name not in fixed and name not in trial]
     return columns | fixed, dict(zip(names, units, strict=False)), others
 
 
 def _times(arrays: dict[str, np.ndarray], N: int, T: int, source: str) -> np.ndarray:
-    given = arrays.pop("times", None)
+    times = arrays.pop("times", None)
     step = arrays.pop("dt", np.array([]))
-    if given is None:
-        given = np.arange(T) * step[0] if step.shape == (1,) and step.dtype.kind in "iuf" else step
-    if given.shape not in ((T,), (N, T)) or given.dtype.kind not in "iuf":
+    if times is None:
+        times = np.arange(T) * step[0] if step.shape == (1,) and step.dtype.kind in "iuf" else step
+    if times.shape not in ((T,), (N, T)) or times.dtype.kind not in "iuf":
         raise InputError(
             f"{source}: 'times' needs numbers of shape (time,) = ({T},) or (trial, time) = "
-            f"({N}, {T}), got {given.shape}"
+            f"({N}, {T}), got {times.shape}"
         )
-    return np.broadcast_to(given, (N, T)).ravel()
+    return np.broadcast_to(times, (N, T)).ravel()
 
 
 def _text_or_numbers(value: Any) -> np.ndarray:
     """An array of numbers or of text, from what a file's reader returns."""
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return np.array(value, dtype=str)
     try:
         array = np.asarray(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 Named = Mapping[str, str] | Sequence[str]
+# Columns that an error lists.
+_SHOWN = 20
 
 
 class Columns:
@@ -37,16 +40,16 @@ class Columns:
 
     def known(self, name: str, hint: str = "") -> str:
         """`name` itself if there is such a column; otherwise raise, and say which there are."""
-        try:
-            return checks.one_of("column", name, self.names)
-        except InputError as error:
-            some = ", ".join(self.names[:20]) + (", ..." if len(self.names) > 20 else "")
-            told = str(error) if "known: " in str(error) else f"{error} Columns: {some}"
-            raise InputError(f"{self.source}: {told}{hint}") from None
+        if name in self.names:
+            return name
+        near = get_close_matches(name, self.names, n=3, cutoff=0.5)
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        known = ", ".join(self.names[:_SHOWN]) + (", ..." if len(self.names) > _SHOWN else "")
+        raise InputError(f"{self.source}: unknown column {name!r}: {meant}known: {known}{hint}")
 
-    def named(self, given: Named) -> dict[str, str]:
-        """From the caller's name to the column's."""
-        pairs = dict(given) if isinstance(given, Mapping) else {name: name for name in given}
+    def named(self, names: Named) -> dict[str, str]:
+        """The columns by the caller's names for them."""
+        pairs = dict(names) if isinstance(names, Mapping) else {name: name for name in names}
         for column in pairs.values():
             self.known(column)
         return pairs

@@ -62,7 +62,7 @@ def describe(name: str) -> Dataset:
 def load(name: str, path: Path | str, **options: Any) -> Movements:
     """The movements in one file of a data set, or in all its files in a folder.
 
-    The condition `subject` is the file's name without its suffix. A note tells of files that are
+    The condition `subject` is the file's name without its suffix. A note names files that are
     not those that the reader was tried on. `options` go to the reader, as in `margin=0.05`.
     """
     dataset, path = describe(name), Path(path)
@@ -75,7 +75,7 @@ def load(name: str, path: Path | str, **options: Any) -> Movements:
     for file in files:
         part = dataset.reader(file, **options)
         # A file of several people, numbered, keeps their numbers.
-        who = [f"{file.stem}/{one}" for one in part.conditions.get("subject", [])]
+        who = [f"{file.stem}/{number}" for number in part.conditions.get("subject", [])]
         part = part.with_conditions(subject=who or file.stem)
         expected = dataset.checksums.get(file.name)
         if expected and hashlib.sha256(file.read_bytes()).hexdigest() != expected:
@@ -97,7 +97,7 @@ def read_pointing(path: Path | str) -> Movements:
     for line, text in enumerate(path.read_text("latin-1").splitlines(), start=1):
         if text[:1].isdigit():
             try:
-                rows.append([float(each) for each in text.split()[:6]])
+                rows.append([float(field) for field in text.split()[:6]])
             except ValueError:
                 rows.append([])
             if len(rows[-1]) != 6 or not np.isfinite(rows[-1]).all():
@@ -163,7 +163,7 @@ def read_saccades(path: Path | str, margin: float = 0.02) -> Movements:
     for i, (a, b) in enumerate(zip(first.tolist(), after.tolist(), strict=True)):
         near = window(a, b, i, 0.02)
         before, behind = position[near.start : a], position[b : near.stop]
-        if not all((~np.isnan(each)).all(axis=1).any() for each in (before, behind)):
+        if not all((~np.isnan(part)).all(axis=1).any() for part in (before, behind)):
             continue
         ends.append([*np.nanmedian(before, axis=0), *np.nanmedian(behind, axis=0)])
         kept.append(window(a, b, i, margin) if margin else slice(a, b))
@@ -173,8 +173,8 @@ def read_saccades(path: Path | str, margin: float = 0.02) -> Movements:
     lost = len(first) - len(kept)
     note = f"{path.name}: {lost} of {len(first)} saccades left out: no eye position before or after"
     return Movements(
-        samples=tuple(position[each] for each in kept),
-        times=tuple(t[each] for each in kept),
+        samples=tuple(position[window] for window in kept),
+        times=tuple(t[window] for window in kept),
         channels={"x": "deg", "y": "deg"},
         conditions=dict(zip(named, np.array(ends).T, strict=True)),
         condition_units=dict.fromkeys(named, "deg"),
@@ -209,8 +209,8 @@ _SACCADES = {
     "lookAtPoint_EL_S6.npy": "9a25bb2c54524637f20748a3fa94241036082415b2285354b9ac42f82f65b35d",
 }
 _DATASETS = {
-    each.name: each
-    for each in (
+    dataset.name: dataset
+    for dataset in (
         Dataset(
             name="pointing",
             about="nine people (young, aged, after a stroke) point at targets on a screen",

@@ -1,7 +1,7 @@
 """Files that are written whole or not at all."""
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +10,7 @@ from motorcost.errors import InputError
 
 
 def check_writable(path: Path) -> Path:
-    """`path` itself, if a file can be written there; better asked before long work than after."""
+    """`path` itself, if a file can be written there. Asked before long work rather than after."""
     folder = path.parent
     if not folder.is_dir():
         raise InputError(f"cannot write {path}: the folder {folder} does not exist")
@@ -22,7 +22,7 @@ def check_writable(path: Path) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise unless results can be written into a folder; better asked before long work."""
+    """Raise unless results can be written into a folder; asked before long work."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"cannot write into {folder}: it is a file")
     if not folder.parent.is_dir():
@@ -33,24 +33,21 @@ def check_folder(folder: Path) -> None:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A path to write to, which takes the place of `path` once the block ends without error.
+    """A path to write to, which replaces `path` once the block ends without an error.
 
-    A link is followed. What is no ordinary file (a pipe, a device) is written to as it is.
+    A symbolic link is followed. A pipe or a device is written to directly.
     """
     check_writable(path)
     path = path.resolve()
     if path.exists() and not path.is_file():
         yield path
         return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-    os.close(handle)
-    draft = Path(name)
+    # Not tempfile, whose files only their owner can read: a file made plainly has the permissions
+    # that the user's umask gives to all files.
+    draft = path.with_name(f".{path.stem}-{secrets.token_hex(8)}{path.suffix}")
     try:
+        draft.touch(exist_ok=False)
         yield draft
-        # mkstemp makes files that only their owner can read; a result is an ordinary file.
-        umask = os.umask(0)
-        os.umask(umask)
-        draft.chmod(0o666 & ~umask)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

@@ -35,7 +35,9 @@ def read_mat(path: Path, max_bytes: int) -> dict[str, Any]:
 def is_dream(variables: dict[str, Any]) -> bool:
     """Whether a file is arranged as in the Database for Reaching Experiments and Models."""
     subject = variables.get("Subject")
-    return isinstance(subject, (dict, list)) and any("Trial" in one for one in _entries(subject))
+    return isinstance(subject, (dict, list)) and any(
+        "Trial" in entry for entry in _entries(subject)
+    )
 
 
 def from_dream(variables: dict[str, Any], source: str) -> Movements:
@@ -63,15 +65,15 @@ def from_dream(variables: dict[str, Any], source: str) -> Movements:
             fields.append({"subject": s} | _conditions(trial, f"{where}.TargetPos"))
     if not samples:
         raise InputError(f"{source}: needs trials of two samples or more, got none")
-    if len({one.shape[1] for one in samples}) > 1:
+    if len({trial.shape[1] for trial in samples}) > 1:
         raise InputError(f"{source}: HandPos needs as many axes in all trials")
-    shared = [name for name in fields[0] if all(name in each for each in fields)]
+    shared = [name for name in fields[0] if all(name in trial for trial in fields)]
     note = f"{source}: {short} trials left out: they have fewer than two samples"
     return Movements(
         samples=tuple(samples),
         times=tuple(times),
         channels=dict.fromkeys(_AXES[: samples[0].shape[1]], ""),
-        conditions={name: np.array([each[name] for each in fields]) for name in shared},
+        conditions={name: np.array([trial[name] for trial in fields]) for name in shared},
         labels=tuple(labels),
         notes=(note,) if short else (),
     )
@@ -93,7 +95,7 @@ def _entries(struct: Any) -> list[dict[str, Any]]:
     """The elements of a structure array, which is stored as a list for each field; or of a cell
     array of structures."""
     if isinstance(struct, list):
-        return [one for each in struct for one in _entries(each)]
+        return [entry for cell in struct for entry in _entries(cell)]
     if not isinstance(struct, dict):
         return []
     sizes = {len(value) if isinstance(value, list) else 0 for value in struct.values()}

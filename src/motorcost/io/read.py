@@ -54,25 +54,18 @@ def read(
     - `format`: csv, parquet, npz or mat, where the file's name does not say it.
     - `max_bytes`: a larger file is refused.
 
-    What was left out, is missing or uneven is told in `.notes`. Nothing in a file is executed.
+    `.notes` say what was left out, is missing or unevenly sampled. Nothing in a file is executed.
     """
     path = Path(path)
     kind = _format(path, format, max_bytes)
     keys = [trial] if isinstance(trial, str) else list(trial)
-    told: list[str] = []
-    known: dict[str, str] = {}
     try:
-        if kind == "csv":
-            frame, told = read_text(path, keys)
-        elif kind == "parquet":
-            frame = _parquet(path)
-        else:
-            arrays = (read_npz if kind == "npz" else read_mat)(path, max_bytes)
-            if kind == "mat" and is_dream(arrays):
-                return _chosen(from_dream(arrays, path.name), channels, units, conditions)
-            frame, known, told = to_table(arrays, keys, time, path.name)
+        table = _table(path, kind, keys, time, max_bytes)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if isinstance(table, Movements):
+        return _chosen(table, channels, units, conditions)
+    frame, file_units, notes = table
     result = from_frame(
         frame,
         trial=trial,
@@ -85,9 +78,27 @@ def read(
         source=path.name,
     )
     # The file's own units hold for channels that keep their names, unless the caller knows better.
-    channel_units = {name: unit or known.get(name, "") for name, unit in result.channels.items()}
-    notes = [f"{path.name}: {note}" for note in told]
-    return replace(result, channels=channel_units).noted(*notes)
+    channel_units = {
+        name: unit or file_units.get(name, "") for name, unit in result.channels.items()
+    }
+    result = replace(result, channels=channel_units)
+    return result.noted(*[f"{path.name}: {note}" for note in notes])
+
+
+def _table(
+    path: Path, kind: str, trial: list[str], time: str, max_bytes: int
+) -> tuple[DataFrame, dict[str, str], list[str]] | Movements:
+    """The table in a file, the units that it knows, and notes; movements where the file is
+    arranged by subjects and trials."""
+    if kind == "csv":
+        frame, notes = read_text(path, trial)
+        return frame, {}, notes
+    if kind == "parquet":
+        return _parquet(path), {}, []
+    arrays = (read_npz if kind == "npz" else read_mat)(path, max_bytes)
+    if kind == "mat" and is_dream(arrays):
+        return from_dream(arrays, path.name)
+    return to_table(arrays, trial, time, path.name)
 
 
 def _format(path: Path, format: str | None, max_bytes: int) -> str:
@@ -136,9 +147,9 @@ def _chosen(
     conditions: Named | None,
 ) -> Movements:
     """Only the named channels and conditions, by their new names, in the units they are in."""
-    for part, given in (("channels", channels), ("conditions", conditions)):
-        if given is not None:
-            pairs = dict(given) if isinstance(given, Mapping) else {name: name for name in given}
+    for part, names in (("channels", channels), ("conditions", conditions)):
+        if names is not None:
+            pairs = dict(names) if isinstance(names, Mapping) else {name: name for name in names}
             movements = movements.select(**{part: list(pairs.values())})
             movements = movements.rename(**{column: name for name, column in pairs.items()})
     for name, unit in (units or {}).items():

@@ -35,7 +35,7 @@ def from_frame(
     - `trial`: the column that tells the trials apart, or several, as in `["subject", "trial"]`.
       A table without one is a single trial. The rows of a trial need not be next to each other.
     - `time`: the column of times, which increase within a trial, in `time_unit`: s, ms or us.
-    - `rate`: samples a second, for a table without times.
+    - `rate`: samples per second, for a table without times.
     - `channels`: columns that were recorded, or {your name: column}. Left out: all columns of
       numbers that change within some trial.
     - `conditions`: likewise, columns that have one value in each trial. Left out: all such.
@@ -44,61 +44,91 @@ def from_frame(
     """
     columns = Columns(frame, source)
     checks.one_of("time unit", time_unit, list(_SECOND))
+    keys = [trial] if isinstance(trial, str) else list(trial)
     rows, labels = _trials(columns, trial)
     single = isinstance(trial, str) and trial not in columns.names
-    taken = {time} | ({trial} if isinstance(trial, str) else set(trial))
-    clock = _times(columns, time, time_unit, rate, rows, labels, single)
+    clock = _times(columns, time, time_unit, rate, rows, labels, single=single)
+    rows, clock, labels, notes = _long_enough(source, rows, clock, labels)
+    channel_columns, condition_columns, chosen = _chosen_columns(
+        columns, channels, conditions, rows, {time, *keys}
+    )
+    values = {
+        name: _one_per_trial(columns, column, rows, labels)
+        for name, column in condition_columns.items()
+    }
+    samples = _samples(columns, channel_columns, np.concatenate(rows))
+    known_units = dict(units or {})
+    for name in known_units:
+        checks.one_of("channel or condition", name, [*channel_columns, *values])
+    notes += chosen + _missing(samples, rows, labels) + ([] if rate else _uneven(clock))
+    return Movements(
+        samples=tuple(samples[index] for index in rows),
+        times=tuple(clock),
+        channels={name: known_units.get(name, "") for name in channel_columns},
+        conditions=values,
+        condition_units={name: known_units.get(name, "") for name in values},
+        labels=tuple(labels),
+        notes=tuple(f"{source}: {note}" for note in notes),
+    )
 
-    notes = []
-    short = sum(len(each) == 1 for each in rows)
-    if short == len(rows):
+
+def _long_enough(
+    source: str, rows: list[np.ndarray], clock: list[np.ndarray], labels: list[str]
+) -> tuple[list[np.ndarray], list[np.ndarray], list[str], list[str]]:
+    """Rows, times and labels of the trials of two samples or more, and a note on the others."""
+    kept = [i for i, index in enumerate(rows) if len(index) > 1]
+    if not kept:
         raise InputError(f"{source}: needs trials of two samples or more, got one sample in each")
-    if short:
-        notes.append(f"{short} of {len(rows)} trials left out: they have one sample")
-    which = [i for i, each in enumerate(rows) if len(each) > 1]
-    rows, clock = [rows[i] for i in which], [clock[i] for i in which]
-    labels = [labels[i] for i in which]
+    short = len(rows) - len(kept)
+    notes = [f"{short} of {len(rows)} trials left out: they have one sample"] if short else []
+    return [rows[i] for i in kept], [clock[i] for i in kept], [labels[i] for i in kept], notes
 
-    named = {} if channels is None else columns.named(channels)
-    fixed = {} if conditions is None else columns.named(conditions)
-    taken |= {*named.values(), *fixed.values()}
-    values = {name: _one_a_trial(columns, column, rows, labels) for name, column in fixed.items()}
+
+def _chosen_columns(
+    columns: Columns,
+    channels: Named | None,
+    conditions: Named | None,
+    rows: list[np.ndarray],
+    taken: set[str],
+) -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """Columns of channels and of conditions by the caller's names, and notes on those left out.
+
+    Where the caller names none, columns of numbers that change within a trial are channels, and
+    columns that never do are conditions.
+    """
+    channel_columns = {} if channels is None else columns.named(channels)
+    condition_columns = {} if conditions is None else columns.named(conditions)
+    taken = taken | {*channel_columns.values(), *condition_columns.values()}
+    notes: list[str] = []
+    if channels is not None and conditions is not None:
+        return channel_columns, condition_columns, notes
     order = np.concatenate(rows)
-    for name in columns.names if channels is None or conditions is None else ():
-        if name in taken:
-            continue
+    for name in (name for name in columns.names if name not in taken):
         array, empty = columns.values(name)
         if empty[order].all():
             notes.append(f"column {name!r} left out: it is empty")
         elif _first_values(array, empty, rows)[1] is None:
             if conditions is None:
-                values[name] = _one_a_trial(columns, name, rows, labels)
+                condition_columns[name] = name
         elif channels is None and columns.mostly_numbers(name):
-            named[name] = name
+            channel_columns[name] = name
         elif channels is None:
             notes.append(f"column {name!r} left out: text that changes within a trial")
-    if not named:
+    return channel_columns, condition_columns, notes
+
+
+def _samples(columns: Columns, channels: dict[str, str], order: np.ndarray) -> np.ndarray:
+    """The channels' columns side by side. `order` are the rows that are used."""
+    if not channels:
         raise InputError(
-            f"{source}: needs a column of numbers that change within a trial, got "
+            f"{columns.source}: needs a column of numbers that change within a trial, got "
             f"{', '.join(columns.names)}: name them, as in channels=['x']"
         )
-    samples = np.column_stack([columns.numbers(column) for column in named.values()])
-    for name, column in zip(named, samples.T, strict=True):
-        if np.isnan(column[order]).all():
-            raise InputError(f"{source}: column {named[name]!r} needs numbers, got none")
-    given = dict(units or {})
-    for name in given:
-        checks.one_of("channel or condition", name, [*named, *values])
-    notes += _missing(samples, rows, labels) + ([] if rate else _uneven(clock))
-    return Movements(
-        samples=tuple(samples[each] for each in rows),
-        times=tuple(clock),
-        channels={name: given.get(name, "") for name in named},
-        conditions=values,
-        condition_units={name: given.get(name, "") for name in values},
-        labels=tuple(labels),
-        notes=tuple(f"{source}: {note}" for note in notes),
-    )
+    samples = np.column_stack([columns.numbers(column) for column in channels.values()])
+    for column, values in zip(channels.values(), samples.T, strict=True):
+        if np.isnan(values[order]).all():
+            raise InputError(f"{columns.source}: column {column!r} needs numbers, got none")
+    return samples
 
 
 def _trials(columns: Columns, trial: str | Sequence[str]) -> tuple[list[np.ndarray], list[str]]:
@@ -117,7 +147,7 @@ def _trials(columns: Columns, trial: str | Sequence[str]) -> tuple[list[np.ndarr
         key = pd.factorize(key * len(found) + codes)[0]
         texts.append([f"{value:g}" if isinstance(value, float) else str(value) for value in array])
     rows = np.split(np.argsort(key, kind="stable"), np.cumsum(np.bincount(key))[:-1])
-    return rows, ["/".join(text[each[0]] for text in texts) for each in rows]
+    return rows, ["/".join(text[index[0]] for text in texts) for index in rows]
 
 
 def _times(
@@ -127,20 +157,21 @@ def _times(
     rate: float | None,
     rows: list[np.ndarray],
     labels: list[str],
+    *,
     single: bool,
 ) -> list[np.ndarray]:
     if rate is not None:
         checks.positive(rate=rate)
-        return [np.arange(len(each)) / rate for each in rows]
+        return [np.arange(len(index)) / rate for index in rows]
     columns.known(time, "; name the column of times, as in time='t', or give rate=")
     clock = columns.numbers(time) / _SECOND[unit]
     if np.isnan(clock).any():
         columns.wrong(int(np.argmax(np.isnan(clock))), time, "a time", "nothing")
-    for label, each in zip(labels, rows, strict=True):
-        late = np.flatnonzero(np.diff(clock[each]) <= 0)
+    for label, index in zip(labels, rows, strict=True):
+        late = np.flatnonzero(np.diff(clock[index]) <= 0)
         if not late.size:
             continue
-        before, at = each[late[0]], each[late[0] + 1]
+        before, at = index[late[0]], index[late[0] + 1]
         then, now = columns.numbers(time)[[before, at]]
         got = f"{now:.10g} again, as in row {columns.rows[before]}"
         if now < then:
@@ -148,7 +179,7 @@ def _times(
         if single:
             got += "; if these are several trials, name the column that numbers them, trial='...'"
         columns.wrong(int(at), time, f"times that increase within trial {label}", got)
-    return [clock[each] for each in rows]
+    return [clock[index] for index in rows]
 
 
 def _first_values(
@@ -156,7 +187,7 @@ def _first_values(
 ) -> tuple[np.ndarray, int | None]:
     """The row of each trial's first value (-1: none), and a row that has another value than its
     trial began with, if there is one; empty fields agree with any."""
-    order, counts = np.concatenate(rows), [len(each) for each in rows]
+    order, counts = np.concatenate(rows), [len(index) for index in rows]
     places = np.where(empty[order], len(order), np.arange(len(order)))
     first = np.minimum.reduceat(places, np.cumsum([0, *counts[:-1]]))
     begun = order[np.minimum(first, len(order) - 1)]
@@ -165,14 +196,15 @@ def _first_values(
     return np.where(first < len(order), begun, -1), changed
 
 
-def _one_a_trial(
+def _one_per_trial(
     columns: Columns, name: str, rows: list[np.ndarray], labels: list[str]
 ) -> np.ndarray:
     """The value of a condition in each trial; NaN, or "" for text, where it is empty."""
     array, empty = columns.values(name)
     first, changed = _first_values(array, empty, rows)
     if changed is not None:
-        label = next(label for label, each in zip(labels, rows, strict=True) if changed in each)
+        of_rows = zip(labels, rows, strict=True)
+        label = next(label for label, index in of_rows if changed in index)
         columns.wrong(changed, name, f"one value throughout trial {label}", array[changed])
     if array.dtype.kind == "O":
         return np.array([str(array[i]) if i >= 0 else "" for i in first])
@@ -181,14 +213,14 @@ def _one_a_trial(
 
 def _missing(samples: np.ndarray, rows: list[np.ndarray], labels: list[str]) -> list[str]:
     gone = np.isnan(samples).any(axis=1)
-    count = sum(int(gone[each].sum()) for each in rows)
+    count = sum(int(gone[index].sum()) for index in rows)
     if not count:
         return []
     longest, where = max(
-        ((_longest_run(gone[each]), label) for label, each in zip(labels, rows, strict=True)),
+        ((_longest_run(gone[index]), label) for label, index in zip(labels, rows, strict=True)),
         key=lambda found: found[0],
     )
-    total = sum(len(each) for each in rows)
+    total = sum(len(index) for index in rows)
     return [f"{count} of {total} samples missing, longest run {longest} in trial {where}"]
 
 
@@ -198,7 +230,7 @@ def _longest_run(true: np.ndarray) -> int:
 
 
 def _uneven(clock: list[Any]) -> list[str]:
-    gaps = np.concatenate([np.diff(each) for each in clock])
+    gaps = np.concatenate([np.diff(times) for times in clock])
     usual = float(np.median(gaps))
     if np.abs(gaps - usual).max() <= 0.1 * usual:
         return []

@@ -1,8 +1,8 @@
-"""A study carried out: read, fitted, checked and compared, as far as the user lets it."""
+"""Carrying out a study: its data are read, and a model is fitted, checked and compared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,25 +20,34 @@ from motorcost.diagnostics import (
 )
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting import baselines
-from motorcost.fitting.batching import log_likelihoods_along
 from motorcost.fitting.estimate import fit
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.profiles import Profile
 from motorcost.fitting.progress import Progress
 from motorcost.model.observer import ObserverSpec
 from motorcost.model.trials import Trials
-from motorcost.study.settings import Study, check_bootstrap
+from motorcost.study.settings import Study
+from motorcost.tasks.declare import Task
 
+# What comparisons with baselines call the model of the study.
 THIS_MODEL = "this model"
 
 
 @dataclass
 class Analysis:
-    """What a study found. Parts that were left out, or not reached, are None.
+    """The result of a study. Parts that were left out, or not reached, are None.
 
-    - `notes`: what was done to the data.
-    - `slices`: by parameter, points on its line and the log likelihood there, others held.
-    - `impossible`: baselines that contradict the data, and why.
+    - `trials`, `notes`: the trials that were fitted, and what was done to the data.
+    - `checksum`: SHA-256 of the data.
+    - `fit`: the maximum; `adequacy`: whether the model explains the data.
+    - `profiles`: profile likelihoods of all parameters.
+    - `slices`: by parameter, points on its search scale and the log likelihood there, the other
+      parameters at their estimates.
+    - `cross_validated`: the log likelihood of trials that were left out of the fit.
+    - `bootstrap`: fits of simulated data sets.
+    - `baselines`: comparison with models without signal-dependent noise; `impossible`: those that
+      contradict the data, and why.
+    - `interrupted`: whether the study was interrupted before its end.
     """
 
     study: Study
@@ -57,132 +66,151 @@ class Analysis:
 
 
 def analyse(
-    study: Study, progress: Progress | None = None, previous: dict[str, Any] | None = None
+    study: Study, *, progress: Progress | None = None, previous: Mapping[str, Any] | None = None
 ) -> Analysis:
-    """Carry out a study. Interrupted, it returns what it has.
+    """Carry out a study: read its recordings, fit the model, check it, and compare it.
 
-    `previous` is a result (`fit.json`) that was interrupted: if it is of the same data and
-    settings, searches go on from where they were.
+    - `progress`: a function that is called with what is being done, how far, and of how much.
+    - `previous`: the result (`fit.json`, as a dictionary) of an analysis that was interrupted. If
+      it is of the same data and settings, the searches go on from where they were.
+
+    Interrupted (Ctrl-C) after the fit has begun, it returns what it has, with `interrupted` set.
     """
-
-    def tell(what: str, done: int = 0, total: int | None = None) -> None:
-        if progress is not None:
-            progress(what, done, total)
-
-    check_bootstrap(study.bootstrap)
-    tell("reading")
+    tell = (lambda what, done, total: None) if progress is None else progress
+    tell("reading", 0, None)
     movements = study.movements()
     trials, notes = study.trials(movements)
-    key = jax.random.key(study.seed)
-    observer = ObserverSpec(trials.channel_names, study.noise)
+    checksum = movements.checksum()
+    points = _interrupted_searches(study, checksum, previous)
+    if points:
+        notes = (*notes, f"went on from {len(points)} searches that had been interrupted")
+    tell("compiling", 0, None)
+    run = _Run(study, trials, jax.random.key(study.seed), tell)
+    found = run.fitted(study.task, "searching", points, 0 if points else study.starts)
+    result = Analysis(study, trials, notes, checksum, found, interrupted=found.interrupted)
+    if not found.interrupted:
+        _after_the_fit(run, result)
+    return result
 
-    def fitted(task: Any, what: str, starts: Any = (), n_starts: int = study.starts) -> Fit:
+
+@dataclass(frozen=True)
+class _Run:
+    """What the stages of an analysis share."""
+
+    study: Study
+    trials: Trials
+    key: Any
+    progress: Progress
+
+    def fitted(
+        self, task: Task, what: str, starts: Sequence[Mapping[str, float]], n_starts: int
+    ) -> Fit:
+        """The fit of a task to the trials; its progress is reported as that of `what`."""
+        study = self.study
         return fit(
             task,
-            trials,
+            self.trials,
             study.free,
-            key=key,
+            key=self.key,
             fixed=study.fixed,
-            observer=observer,
+            observer=ObserverSpec(self.trials.channel_names, study.noise),
             method=study.method,
             priors=study.priors,
             n_starts=n_starts,
             starts=starts,
-            progress=None if progress is None else lambda _, done, total: tell(what, done, total),
+            progress=lambda _, done, total: self.progress(what, done, total),
         )
 
-    checksum = movements.checksum()
-    resume = _to_resume(study, checksum, previous)
-    if resume:
-        notes = (*notes, f"went on from {len(resume)} searches that had been interrupted")
-    tell("compiling")
-    found = fitted(study.task, "searching", resume, 0 if resume else study.starts)
-    result = Analysis(study, trials, notes, checksum, found)
-    if found.interrupted:
-        result.interrupted = True
-        return result
+    def random_key(self, stage: int) -> Any:
+        """A random key for a stage. The numbers of stages are part of what a seed stands for."""
+        return jax.random.fold_in(self.key, stage)
 
-    def profile() -> None:
-        profiles = found.profiles(progress=progress)
-        if np.isnan([each.ends for each in profiles]).any():  # interrupted on the way to them
-            raise KeyboardInterrupt
-        result.profiles = profiles
-        result.slices = {each.name: _slice(found, each) for each in result.profiles}
+    @property
+    def folds(self) -> int:
+        """Folds of the cross-validation, 0 if there are too few trials for them."""
+        return self.study.folds if len(self.trials) >= 2 * self.study.folds else 0
 
-    def check() -> None:
-        tell("checks")
-        result.adequacy = check_fit(found, key=jax.random.fold_in(key, 1))
 
-    def validate() -> None:
-        tell("cross-validation")
-        each = cross_validate(found, key=jax.random.fold_in(key, 2), folds=_folds(study, trials))
-        result.cross_validated = float(each.sum())
-
-    def resample() -> None:
-        draws = jax.random.fold_in(key, 3)
-        result.bootstrap = bootstrap(found, key=draws, n=study.bootstrap, progress=progress)
-        if result.bootstrap.interrupted:
-            raise KeyboardInterrupt
-
-    def against_baselines() -> None:
-        fits, impossible = {THIS_MODEL: found}, []
-        for name, task in (
-            ("no signal-dependent noise", baselines.without_signal_noise(study.task)),
-            ("steady noise of mean strength", baselines.with_average_noise(study.task)),
-        ):
-            try:
-                here = found.estimates
-                fits[name] = fitted(task, name, [here], max(1, study.starts // 3))
-            except (InputError, ConvergenceError) as error:
-                impossible.append((name, str(error)))
-                continue
-            if fits[name].interrupted:
-                raise KeyboardInterrupt
-        result.impossible = tuple(impossible)
-        crossing = None if _folds(study, trials) < 2 else jax.random.fold_in(key, 2)
-        tell("comparing")
-        result.baselines = compare(fits, key=crossing, folds=_folds(study, trials))
-
-    steps: list[tuple[bool, Callable[[], None]]] = [
-        (True, check),
-        (study.profiles, profile),
-        (_folds(study, trials) >= 2 and not study.baselines, validate),
-        (study.bootstrap > 0, resample),
-        (study.baselines, against_baselines),
+def _after_the_fit(run: _Run, result: Analysis) -> None:
+    """Run the stages that a study asks for, in order. One that cannot be done is noted: the fit is
+    good without it."""
+    study = run.study
+    stages: list[tuple[bool, str, Callable[[_Run, Analysis], None]]] = [
+        (True, "check", _check),
+        (study.profiles, "profile", _profile),
+        (run.folds >= 2 and not study.baselines, "cross-validation", _validate),
+        (study.bootstrap > 0, "bootstrap", _resample),
+        (study.baselines, "comparison with baselines", _compare),
     ]
     try:
-        for wanted, step in steps:
+        for is_asked_for, name, stage in stages:
             try:
-                if wanted:
-                    step()
-            except (InputError, ConvergenceError) as error:  # the fit is good without it
-                result.notes = (*result.notes, f"{step.__name__} could not be done: {error}")
+                if is_asked_for:
+                    stage(run, result)
+            except (InputError, ConvergenceError) as error:
+                result.notes = (*result.notes, f"the {name} could not be done: {error}")
     except KeyboardInterrupt:
         result.interrupted = True
-    return result
 
 
-def _to_resume(
-    study: Study, checksum: str, previous: dict[str, Any] | None
+def _check(run: _Run, result: Analysis) -> None:
+    run.progress("checks", 0, None)
+    result.adequacy = check_fit(result.fit, key=run.random_key(1))
+
+
+def _profile(run: _Run, result: Analysis) -> None:
+    profiles = result.fit.profiles(progress=run.progress)
+    if np.isnan([profile.ends for profile in profiles]).any():
+        raise KeyboardInterrupt  # which the profiles keep to themselves
+    result.profiles = profiles
+    result.slices = {p.name: result.fit.likelihood_slice(p) for p in profiles}
+
+
+def _validate(run: _Run, result: Analysis) -> None:
+    run.progress("cross-validation", 0, None)
+    per_trial = cross_validate(result.fit, key=run.random_key(2), folds=run.folds)
+    result.cross_validated = float(per_trial.sum())
+
+
+def _resample(run: _Run, result: Analysis) -> None:
+    result.bootstrap = bootstrap(
+        result.fit, key=run.random_key(3), n=run.study.bootstrap, progress=run.progress
+    )
+    if result.bootstrap.interrupted:
+        raise KeyboardInterrupt
+
+
+def _compare(run: _Run, result: Analysis) -> None:
+    """Fit the models without signal-dependent noise, from the estimates, and compare all."""
+    task = run.study.task
+    models = {
+        "no signal-dependent noise": baselines.without_signal_noise(task),
+        "steady noise of mean strength": baselines.with_average_noise(task),
+    }
+    fits, impossible = {THIS_MODEL: result.fit}, []
+    for name, model in models.items():
+        try:
+            fits[name] = run.fitted(
+                model, name, [result.fit.estimates], max(1, run.study.starts // 3)
+            )
+        except (InputError, ConvergenceError) as error:
+            impossible.append((name, str(error)))
+            continue
+        if fits[name].interrupted:
+            raise KeyboardInterrupt
+    result.impossible = tuple(impossible)
+    run.progress("comparing", 0, None)
+    key = None if run.folds < 2 else run.random_key(2)
+    result.baselines = compare(fits, key=key, folds=run.folds)
+
+
+def _interrupted_searches(
+    study: Study, checksum: str, previous: Mapping[str, Any] | None
 ) -> list[dict[str, float]]:
     """The points that an interrupted fit of the same data and settings had come to."""
     if previous is None or not previous.get("interrupted"):
         return []
-    same = previous["data"].get("checksum") == checksum
-    if not same or previous.get("settings") != study.settings:
+    same_data = previous["data"].get("checksum") == checksum
+    if not same_data or previous.get("settings") != study.settings:
         return []
     return [start["parameters"] for start in previous.get("starts", [])]
-
-
-def _folds(study: Study, trials: Trials) -> int:
-    """As asked for, if there are enough trials."""
-    return study.folds if len(trials) >= 2 * study.folds else 0
-
-
-def _slice(found: Fit, profile: Profile) -> tuple[np.ndarray, np.ndarray]:
-    """The log likelihood along one coordinate as far as its profile went, others held."""
-    k = found.names.index(profile.name)
-    grid = np.linspace(profile.points.min(), profile.points.max(), 21)
-    points = np.tile(found.point, (len(grid), 1))
-    points[:, k] = grid
-    return grid, log_likelihoods_along(found.objective, points, priors=found.priors)

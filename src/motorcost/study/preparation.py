@@ -1,105 +1,80 @@
-"""From recordings to what a model takes: steps that a study names, units and plausible sizes."""
+"""From recordings to what a model takes: the steps that a study names, units, and the grid."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from motorcost import checks, tasks
+from motorcost import checks
 from motorcost.data.movements import Movements
 from motorcost.errors import InputError
-from motorcost.study import schema as toml
+from motorcost.fitting.specification import takes_arguments
+from motorcost.model.problem import Problem
+from motorcost.model.trials import Trials
+from motorcost.study.task_lookup import defaults_of, units_of
 from motorcost.tasks.declare import Task
 
 # Beyond this ratio of a recording's extent to the target's distance, units are wrong.
 SCALE = 30.0
 
+Step = tuple[str, dict[str, Any]]
 
-def prepared(movements: Movements, steps: Any) -> Movements:
-    """The movements after each of the steps."""
+
+def check_steps(steps: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[Step, ...]:
+    """Steps of a preparation, if there are such steps and they take such arguments."""
+    for step, arguments in steps:
+        checks.one_of("step", step, list(_STEPS))
+        try:
+            inspect.signature(_STEPS[step]).bind(None, **arguments)
+        except TypeError as error:
+            raise InputError(f"the step {step} cannot be done: {error}") from None
+    return tuple((step, dict(arguments)) for step, arguments in steps)
+
+
+def prepared(movements: Movements, steps: Sequence[Step]) -> Movements:
+    """The movements after all steps, in their order."""
     for step, arguments in steps:
         before = len(movements)
-        movements = _STEPS[step](movements, arguments)
+        movements = _STEPS[step](movements, **arguments)
         if not len(movements):
             raise InputError(f"[prepare] {step} leaves none of {before} trials")
     return movements
 
 
-def steps_from(table: toml.Table) -> list[tuple[str, dict[str, Any]]]:
-    """The steps of a study's table, in its order, each with its arguments."""
-    table.only(*_STEPS)
-    return [(step, table.get(step, _ARGUMENTS[step])) for step in table.values]
-
-
-def _keep(value: Any) -> dict[str, Any]:
-    return {"where": toml.text(value)}
-
-
-def _arguments(*needed: str, **kinds: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
-    def check(value: Any) -> dict[str, Any]:
-        table = toml.mapping(value)
-        for key in table:
-            checks.one_of("key", key, list(kinds))
-        for key in needed:
-            if key not in table:
-                raise InputError(f"needs {', '.join(needed)}; {key} is missing")
-        return {key: kinds[key](each) for key, each in table.items()}
-
-    return check
-
-
-def _pair(value: Any) -> list[str]:
-    if len(names := toml.texts(value)) != 2:
-        raise InputError(f'must be two names, as ["x", "y"], got {value!r}')
-    return names
-
-
-_ARGUMENTS: dict[str, Callable[[Any], dict[str, Any]]] = {
-    "keep": _keep,
-    "scale": _arguments(
-        "factor", "unit", "names", factor=toml.number, unit=toml.text, names=toml.texts
-    ),
-    "units": toml.of_texts,
-    "along": _arguments("goal", goal=_pair, start=_pair, channels=_pair, names=_pair),
-    "cut": _arguments(
-        speed=toml.number,
-        fraction=toml.number,
-        channels=toml.texts,
-        margin=toml.number,
-        smooth=toml.number,
-    ),
-    "least": _arguments(target=toml.number, duration=toml.number),
-}
-
-
-def _kept(movements: Movements, arguments: dict[str, Any]) -> Movements:
-    name = arguments["where"].removeprefix("not ").strip()
+def _keep(movements: Movements, where: str) -> Movements:
+    """The trials in which a condition is true, or, after "not ", false."""
+    name = where.removeprefix("not ").strip()
     checks.one_of("condition", name, list(movements.conditions))
     true = numeric(name, movements.conditions[name]).astype(bool)
-    if arguments["where"].startswith("not "):
-        true = ~true
-    return movements.keep(true, f"kept are those with {arguments['where']}")
+    return movements.keep(
+        ~true if where.startswith("not ") else true, f"only those with {where} are kept"
+    )
 
 
-def _at_least(movements: Movements, arguments: dict[str, Any]) -> Movements:
-    if "target" in arguments:
+def _least(
+    movements: Movements, target: float | None = None, duration: float | None = None
+) -> Movements:
+    """The trials whose target is at least so far, and whose recording is at least so long."""
+    if target is not None:
         checks.one_of("condition", "target", list(movements.conditions))
-        far = np.abs(numeric("target", movements.conditions["target"])) >= arguments["target"]
-        movements = movements.keep(far, f"the target is nearer than {arguments['target']:g}")
-    if "duration" in arguments:
-        long = [time[-1] - time[0] >= arguments["duration"] for time in movements.times]
-        why = f"shorter than {arguments['duration']:g} s"
-        movements = movements.keep(np.array(long, bool), why)
+        far = np.abs(numeric("target", movements.conditions["target"])) >= target
+        movements = movements.keep(far, f"the target is nearer than {target:g}")
+    if duration is not None:
+        long = [time[-1] - time[0] >= duration for time in movements.times]
+        movements = movements.keep(np.array(long, bool), f"shorter than {duration:g} s")
     return movements
 
 
-_STEPS: dict[str, Callable[[Movements, dict[str, Any]], Movements]] = {
-    "keep": _kept,
-    "scale": lambda movements, given: movements.scaled(**given),
-    "units": lambda movements, given: movements.in_units(**given),
-    "along": lambda movements, given: movements.along(**given),
-    "cut": lambda movements, given: movements.cut(**given),
-    "least": _at_least,
+_STEPS: dict[str, Callable[..., Movements]] = {
+    "keep": _keep,
+    "scale": Movements.scaled,
+    "units": Movements.in_units,
+    "along": Movements.along,
+    "cut": Movements.cut,
+    "least": _least,
 }
 
 
@@ -110,52 +85,128 @@ def numeric(name: str, values: np.ndarray) -> np.ndarray:
     return values
 
 
-def in_model_units(
-    movements: Movements, units: dict[str, str], task: Task, notes: list[str]
+def for_model(
+    movements: Movements,
+    problem: Problem,
+    *,
+    task: Task,
+    task_name: str,
+    fixed: Mapping[str, Any],
+    states: Sequence[str] | None,
+    groups: Collection[str],
+    named_conditions: Collection[str],
+    dt: float | None,
+) -> tuple[Trials, tuple[str, ...]]:
+    """Trials of a task from movements, and notes on all that was done.
+
+    Kept are the channels that are states of the task (all of `states`, if they are named) and the
+    conditions that it takes or that `groups` name; a note tells of other conditions only where
+    the user named them. They are converted to the model's units and placed on its grid, whose
+    step is that of the recording unless `dt` is given.
+    """
+    movements = _select_channels(movements, problem, states, task_name)
+    movements = _select_conditions(movements, task, fixed, groups)
+    unused = [name for name in named_conditions if name not in movements.conditions]
+    if unused:
+        note = f"conditions that {task_name} does not take: {', '.join(unused)}"
+        movements = movements.noted(note)
+    movements = in_model_units(movements, problem, units_of(task))
+    check_scale(movements, problem, task, fixed)
+    if dt is None:
+        dt = sampling_interval(movements)
+        movements = movements.noted(f"the model steps by {dt:g} s, as the recording does")
+    trials, placing = movements.on_grid(dt)
+    return trials, (*movements.notes, *placing)
+
+
+def _select_channels(
+    movements: Movements, problem: Problem, states: Sequence[str] | None, task_name: str
 ) -> Movements:
-    """Channels in the units of the states, conditions in those of the task's parameters."""
-    declared = tasks.parameters(task) if hasattr(task, "parameters") else {}
-    wanted = units | {name: parameter.unit for name, parameter in declared.items()}
-    has = movements.channels | movements.condition_units
-    change = {
-        name: wanted[name]
-        for name, unit in has.items()
-        if unit and wanted.get(name) and unit != wanted[name]
-    }
+    """Only the channels that are states of the problem, at least one of which there must be."""
+    channels = list(movements.channels if states is None else states)
+    kept = [name for name in channels if name in problem.state_names]
+    if states is not None or not kept:
+        for name in channels or ["(none)"]:
+            checks.one_of(f"state of {task_name} recorded", name, problem.state_names)
+    dropped = [name for name in channels if name not in kept]
+    movements = movements.select(channels=kept)
+    if not dropped:
+        return movements
+    return movements.noted(f"columns that are not states of {task_name}: {', '.join(dropped)}")
+
+
+def _select_conditions(
+    movements: Movements, task: Task, fixed: Mapping[str, Any], groups: Collection[str]
+) -> Movements:
+    """Only the conditions that the task takes, or that form groups."""
+    for name in groups:
+        if name not in movements.conditions:
+            known = ", ".join(movements.conditions) or "none"
+            raise InputError(f"no condition {name!r} to form groups by; there are: {known}")
+    takes = takes_arguments(task)
+    kept = [name for name in movements.conditions if name in takes or name in groups]
+    defaults = defaults_of(task)
+    for name in kept:
+        if name in fixed:
+            raise InputError(f"{name} is fixed, but the trials have it as a condition too")
+        if isinstance(defaults.get(name), (int, float)) and name not in groups:
+            numeric(name, movements.conditions[name])
+    return movements.select(conditions=kept)
+
+
+def in_model_units(
+    movements: Movements, problem: Problem, parameter_units: Mapping[str, str]
+) -> Movements:
+    """Channels in the units of the states, conditions in those of the task's parameters.
+
+    What has no unit is taken to be in the model's, and a note says so.
+    """
+    wanted = dict(zip(problem.state_names, problem.state_units, strict=True)) | dict(
+        parameter_units
+    )
+    units = movements.channels | movements.condition_units
     assumed = [
-        f"{name} in {wanted[name]}" for name, unit in has.items() if not unit and wanted.get(name)
+        f"{name} in {wanted[name]}" for name in units if not units[name] and wanted.get(name)
     ]
     if assumed:
-        notes.append(f"no units were given; taken for granted: {', '.join(assumed)}")
-    return movements.in_units(**change)
+        note = f"no units were given; taken for granted: {', '.join(assumed)}"
+        movements = movements.noted(note)
+    return movements.in_units(
+        **{
+            name: wanted[name]
+            for name, unit in units.items()
+            if unit and wanted.get(name, unit) not in ("", unit)
+        }
+    )
 
 
-def check_scale(movements: Movements, task: Task, fixed: dict[str, Any]) -> None:
+def check_scale(
+    movements: Movements, problem: Problem, task: Task, fixed: Mapping[str, Any]
+) -> None:
     """Raise where a recording and its target cannot be in the same unit."""
-    defaults = tasks.defaults(task) if hasattr(task, "parameters") else {}
+    defaults = defaults_of(task)
     if "target" not in defaults or not len(movements):
         return
-    unit = tasks.parameters(task)["target"].unit
+    unit = units_of(task)["target"]
     target = movements.conditions.get("target", fixed.get("target", defaults["target"]))
-    away = float(np.median(np.abs(np.asarray(target, float))))
-    problem = task(**fixed)
-    states = dict(zip(problem.state_names, problem.state_units, strict=True))
+    distance = float(np.median(np.abs(np.asarray(target, float))))
+    state_units = dict(zip(problem.state_names, problem.state_units, strict=True))
     for i, name in enumerate(movements.channels):
-        if states.get(name) != unit or name == "target":
+        if state_units.get(name) != unit or name == "target":
             continue
-        columns = [one[np.isfinite(one[:, i]), i] for one in movements.samples]
+        columns = [samples[np.isfinite(samples[:, i]), i] for samples in movements.samples]
         extent = float(np.median([np.ptp(column) for column in columns if column.size] or [0.0]))
-        if away > 0 and extent > 0 and not 1 / SCALE < extent / away < SCALE:
+        if distance > 0 and extent > 0 and not 1 / SCALE < extent / distance < SCALE:
             raise InputError(
-                f"{name} covers {extent:.3g} {unit} in a trial, but the target is at {away:.3g} "
-                f'{unit}: one of them is in another unit (units = {{ {name} = "mm" }}), or the '
-                "target of the trials is not given"
+                f"{name} covers {extent:.3g} {unit} in a trial, but the target is at "
+                f"{distance:.3g} {unit}: one of them is in another unit "
+                f'(units = {{ {name} = "mm" }}), or the target of the trials is not given'
             )
 
 
-def interval(movements: Movements) -> float:
+def sampling_interval(movements: Movements) -> float:
     """Seconds between samples, at the median."""
-    gaps = np.concatenate([np.zeros(0), *[np.diff(time) for time in movements.times]])
+    gaps = np.concatenate([np.zeros(0), *[np.diff(times) for times in movements.times]])
     if not gaps.size:
         raise InputError("no trial has two samples")
     return float(f"{float(np.median(gaps)):.9g}")

@@ -1,145 +1,204 @@
-"""TOML files whose errors point at a line and a key."""
+"""The study file: its tables and keys, declared as types that pydantic checks.
 
-import re
-import tomllib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+Each class is a table of the file, each field a key, with its default where it may be left out.
+`document.read_document` reads a file into a `StudyFile` and words what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from motorcost import checks
 from motorcost.errors import InputError
+from motorcost.tasks import supports
+
+UNKNOWN_KEY = "unknown_key"
+# Whole numbers of a study are stored in 64 bits, one of which is the sign.
+LARGEST_WHOLE = 2**63
+
+_SUPPORT_NEEDS = "needs low and high, or median and sd, or mean and sd"
 
 
-class Table:
-    """A table of a TOML file, read key by key. What is wrong is said with file, line and key."""
-
-    def __init__(self, values: dict[str, Any], name: str, file: str, lines: dict[str, int]) -> None:
-        self.values, self.name, self.file, self.lines = values, name, file, lines
-
-    @contextmanager
-    def at(self, key: str | None = None) -> Iterator[None]:
-        """Say where, if something is wrong within the block."""
-        try:
-            yield
-        except InputError as error:
-            path = ".".join(part for part in (self.name, key) if part)
-            line = self.lines.get(path, self.lines.get(self.name))
-            where = self.file + (f", line {line}" if line else "")
-            table = f"[{self.name}] " if self.name else ""
-            raise InputError(f"{where}: {table}{key or ''}: {error}".replace(" :", ":")) from None
-
-    def only(self, *known: str) -> None:
-        """Raise if there is any other key."""
-        for key in self.values:
-            with self.at(key):
-                checks.one_of("key", key, known)
-
-    def get(self, key: str, kind: Callable[[Any], Any], default: Any = None) -> Any:
-        """The value of a key, as `kind` makes or refuses it; `default` if it is not there."""
-        if key not in self.values:
-            return default
-        with self.at(key):
-            return kind(self.values[key])
-
-    def need(self, key: str, kind: Callable[[Any], Any]) -> Any:
-        """The value of a key that must be there."""
-        if key not in self.values:
-            with self.at():
-                raise InputError(f"{key} is missing")
-        return self.get(key, kind)
-
-    def table(self, key: str) -> "Table":
-        """A table within this one; empty if it is not there."""
-        with self.at(key):
-            inner = mapping(self.values.get(key, {}))
-        path = f"{self.name}.{key}" if self.name else key
-        return Table(inner, path, self.file, self.lines)
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
 
 
-def read_toml(path: Path) -> Table:
-    """A TOML file as a table."""
-    if not path.is_file():
-        raise InputError(f"{path}: there is no such file")
-    try:
-        text = path.read_text("utf-8")
-        return Table(tomllib.loads(text), "", path.name, _lines(text))
-    except UnicodeDecodeError:
-        raise InputError(f"{path.name}: needs text in UTF-8") from None
-    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a ValueError
-        raise InputError(f"{path.name}: is not valid TOML: {error}") from None
+Names = Annotated[list[str], BeforeValidator(_listed)]
+"""A list of names; a single name may stand without brackets."""
+Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
+Columns = Annotated[list[str] | dict[str, str], BeforeValidator(_listed)]
+"""Columns of the data: by their names, or { your name = "column" }."""
+Whole = Annotated[int, Field(ge=0, lt=LARGEST_WHOLE)]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-def _lines(text: str) -> dict[str, int]:
-    """The line of each key, by its path: `free.effort`. Inline tables have their key's line."""
-    lines: dict[str, int] = {}
-    table = ""
-    for number, line in enumerate(text.split("\n"), start=1):
-        if header := re.match(r"\s*\[+\s*([\w.\s-]+?)\s*\]", line):
-            table = header[1].replace(" ", "")
-            lines.setdefault(table, number)
-        elif key := re.match(r"""\s*["']?([\w.-]+)["']?\s*=""", line):
-            path = f"{table}.{key[1]}" if table else key[1]
-            lines.setdefault(path, number)
-            for inner in re.findall(r"[{,]\s*([\w-]+)\s*=", line):
-                lines.setdefault(f"{path}.{inner}", number)
-    return lines
+class Table(BaseModel):
+    """A table of the file. Types are strict, and there are no other keys than the declared."""
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_only_known_keys(cls, values: Any) -> Any:
+        for key in values if isinstance(values, dict) else ():
+            try:
+                checks.one_of("key", key, list(cls.model_fields))
+            except InputError as error:
+                details = {"key": key, "message": str(error)}
+                raise PydanticCustomError(UNKNOWN_KEY, "unknown key", details) from None
+        return values
 
 
-def text(value: Any) -> str:
-    """Text, or a clear error."""
-    if not isinstance(value, str):
-        raise InputError(f'must be text in quotes, as "effort", got {value!r}')
-    return value
+class Data(Table):
+    """[data]: the files, and either how their tables are read or which public data set they are.
+
+    Paths are relative to the study file. The keys from `trial` to `format` are those of
+    `motorcost.io.read`; `options` are those of the data set's reader.
+    """
+
+    file: Names
+    dataset: str | None = None
+    options: dict[str, Any] | None = None
+    trial: str | list[str] | None = None
+    time: str | None = None
+    time_unit: str | None = None
+    channels: Columns | None = None
+    units: dict[str, str] | None = None
+    conditions: Columns | None = None
+    rate: float | None = None
+    format: str | None = None
 
 
-def number(value: Any) -> float:
-    """A number, or a clear error."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputError(f"must be a number, got {value!r}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise InputError("must be a number below 1e308") from None
+class Scale(Table):
+    """scale: channels and conditions multiplied by `factor`, now in `unit`."""
+
+    factor: float
+    unit: str
+    names: Names
 
 
-def whole(value: Any) -> int:
-    """A whole number that is not negative, or a clear error."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"must be a whole number, 0 or more, got {value!r}")
-    if value >= 2**63:
-        raise InputError("must be a whole number below 2^63")
-    return value
+class Along(Table):
+    """along: trials turned onto the line from start to goal; see `Movements.along`."""
+
+    goal: Pair
+    start: Pair | None = None
+    channels: Pair | None = None
+    names: Pair | None = None
 
 
-def truth(value: Any) -> bool:
-    """True or false, or a clear error."""
-    if not isinstance(value, bool):
-        raise InputError(f"must be true or false, got {value!r}")
-    return value
+class Cut(Table):
+    """cut: trials cut to their movement; see `Movements.cut`."""
+
+    speed: float | None = None
+    fraction: float | None = None
+    channels: Names | None = None
+    margin: float | None = None
+    smooth: float | None = None
 
 
-def texts(value: Any) -> list[str]:
-    """A list of text, or a single one, or a clear error."""
-    if isinstance(value, str):
-        return [value]
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise InputError(f'must be a list of texts, as ["x", "y"], got {value!r}')
-    return value
+class Least(Table):
+    """least: trials left out whose target is nearer, or whose duration is shorter."""
+
+    target: float | None = None
+    duration: float | None = None
 
 
-def mapping(value: Any) -> dict[str, Any]:
-    """A table, or a clear error."""
-    if not isinstance(value, dict):
-        raise InputError(f"must be a table, as {{ name = value }}, got {value!r}")
-    return value
+class Prepare(Table):
+    """[prepare]: what is done to the recordings, in the order in which the file has it."""
+
+    keep: str | None = None
+    scale: Scale | None = None
+    units: dict[str, str] | None = None
+    along: Along | None = None
+    cut: Cut | None = None
+    least: Least | None = None
 
 
-def of_texts(value: Any) -> dict[str, str]:
-    """A table of texts, or a clear error."""
-    return {key: text(each) for key, each in mapping(value).items()}
+class Model(Table):
+    """[model]: the task and its known parameters. `dt` left out is the recording's."""
+
+    task: str
+    dt: Seconds | None = None
+    problem_seed: Whole = 0
+    fixed: dict[str, float] = Field(default_factory=dict)
 
 
-def named(value: Any) -> dict[str, str] | list[str]:
-    """A list of texts, or a table of them, or a clear error."""
-    return of_texts(value) if isinstance(value, dict) else texts(value)
+class SupportTable(Table):
+    """Where a free parameter can lie: bounds, or a prior; `per` names what each have their own."""
+
+    low: float | None = None
+    high: float | None = None
+    scale: Literal["log", "linear"] = "log"
+    median: float | None = None
+    mean: float | None = None
+    sd: float | None = None
+    per: str | None = None
+
+    def support(self) -> supports.Support:
+        """The support that the table describes."""
+        ends = {"low": self.low, "high": self.high}
+        bounds = {name: end for name, end in ends.items() if end is not None}
+        if self.sd is not None and self.median is not None and self.mean is None:
+            return supports.LogNormal(self.median, self.sd, per=self.per, **bounds)
+        if self.sd is not None and self.mean is not None and self.median is None:
+            return supports.Normal(self.mean, self.sd, per=self.per, **bounds)
+        prior = (self.median, self.mean, self.sd)
+        if self.low is None or self.high is None or any(value is not None for value in prior):
+            got = ", ".join(sorted(self.model_fields_set))
+            raise InputError(f"{_SUPPORT_NEEDS}; got {got or 'nothing'}")
+        uniform = supports.LogUniform if self.scale == "log" else supports.Uniform
+        return uniform(self.low, self.high, per=self.per)
+
+
+Bounds = Annotated[list[float], Field(min_length=2, max_length=2)]
+Free = Literal["usual"] | Bounds | SupportTable
+"""A free parameter: "usual" (what the task declares), [low, high] on a log scale, or a table."""
+
+
+def support_of(free: Free) -> supports.Support | None:
+    """The support of a free parameter; None stands for the task's usual one."""
+    if isinstance(free, SupportTable):
+        return free.support()
+    return None if isinstance(free, str) else supports.LogUniform(free[0], free[1])
+
+
+class ObserverTable(Table):
+    """[observer]: which states were recorded (all columns that are states if left out), and the
+    SD of the recording noise: one number, or one for each channel by name."""
+
+    states: Names | None = None
+    noise: float | dict[str, float] = 0.0
+
+
+class FitTable(Table):
+    """[fit]: how the maximum is searched for."""
+
+    seed: Whole = 0
+    starts: Whole = 10
+    method: str = "gradient"
+    priors: bool = False
+
+
+class ReportTable(Table):
+    """[report]: what is computed after the fit."""
+
+    folds: Whole = 5
+    bootstrap: Whole = 0
+    baselines: bool = True
+    profiles: bool = True
+
+
+class StudyFile(Table):
+    """A study file as a whole."""
+
+    title: str = ""
+    data: Data
+    prepare: Prepare = Prepare()
+    model: Model
+    free: dict[str, Free]
+    observer: ObserverTable = ObserverTable()
+    fit: FitTable = FitTable()
+    report: ReportTable = ReportTable()

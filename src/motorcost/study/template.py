@@ -1,11 +1,12 @@
 """The study file that `motorcost init` writes."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from motorcost import io, tasks
 from motorcost.errors import InputError
-from motorcost.study.settings import TASKS, find_task
+from motorcost.study.task_lookup import TASKS, find_task
 
 _TEMPLATE = """\
 # A study for motorcost: what was recorded, how, and what is to be inferred from it.
@@ -18,7 +19,7 @@ file = "{file}"                 # or a list; paths are relative to this file
 trial = "trial"                 # the column that numbers trials
 time = "time"                   # the column of times ...
 time_unit = "s"                 # ... in s, ms or us
-# rate = 100                    # or samples a second, without a column of times
+# rate = 100                    # or samples per second, without a column of times
 {columns}
 # dataset = "pointing"          # or a public data set, read as it is: motorcost datasets
 
@@ -52,25 +53,45 @@ priors = false                  # add the priors of [free]
 profiles = true                 # intervals by profile likelihood
 baselines = true                # what signal-dependent noise explains
 folds = 5                       # of the cross-validation
-bootstrap = 0                   # experiments to bootstrap from
+bootstrap = 0                   # simulated data sets to bootstrap from
 """
 
 
 def study_template(task_name: str, data: Path, folder: Path) -> str:
-    """A study file with comments. The columns of `data` are written down, if it is there."""
+    """The text of a study file with comments, to be filled in.
+
+    - `task_name`: one of the built-in tasks; its cost parameters are free.
+    - `data`: the recordings. If the file is there, the comments list its columns.
+    - `folder`: where the study file will be, which paths in it are relative to.
+    """
     task = find_task(task_name)
-    problem = task()
-    declared = tasks.parameters(task)
+    return _TEMPLATE.format(
+        study="study.toml",
+        title=f"A study of {task_name}",
+        file=_toml_text(_relative(data, folder)),
+        task=_toml_text(task_name),
+        tasks=", ".join(TASKS),
+        columns="\n".join(_columns(task_name, task().state_names, data, folder)),
+        free="\n".join(_free(tasks.parameters(task))),
+    )
+
+
+def _free(declared: Mapping[str, tasks.Parameter]) -> list[str]:
+    """A line for each parameter that can be inferred; those that are not costs are comments."""
     free = [
-        f'{"" if p.role == "cost" else "# "}{name} = "usual"'.ljust(32)
-        + f"# {p.about}; {p.support}"
-        for name, p in declared.items()
-        if p.support is not None
+        f'{"" if parameter.role == "cost" else "# "}{name} = "usual"'.ljust(32)
+        + f"# {parameter.about}; {parameter.support}"
+        for name, parameter in declared.items()
+        if parameter.support is not None
     ]
     free.append('# recording_noise = "usual"'.ljust(32) + "# SD of the recording noise")
-    states = ", ".join(problem.state_names)
+    return free
+
+
+def _columns(task_name: str, states: Sequence[str], data: Path, folder: Path) -> list[str]:
+    """Comments on how columns become states, with the columns of the data if it can be read."""
     columns = [
-        f"# The states of {task_name} are {states}.",
+        f"# The states of {task_name} are {', '.join(states)}.",
         '# channels = { position = "x" }       # state = column; else columns named as states',
         '# units = { position = "mm" }         # what the file is in',
         '# conditions = { target = "goal" }    # values that stay the same within a trial',
@@ -83,15 +104,7 @@ def study_template(task_name: str, data: Path, folder: Path) -> str:
             columns.append(_comment(f"Found in {data.name}: {', '.join(found)}."))
         except InputError as error:
             columns.append(_comment(str(error)))
-    return _TEMPLATE.format(
-        study="study.toml",
-        title=f"A study of {task_name}",
-        file=_toml_text(_relative(data, folder)),
-        task=_toml_text(task_name),
-        tasks=", ".join(TASKS),
-        columns="\n".join(columns),
-        free="\n".join(free),
-    )
+    return columns
 
 
 def _relative(data: Path, folder: Path) -> str:
@@ -106,4 +119,4 @@ def _toml_text(value: str) -> str:
 
 
 def _comment(value: str) -> str:
-    return "# " + "".join(each if each.isprintable() else " " for each in value)
+    return "# " + "".join(character if character.isprintable() else " " for character in value)

@@ -1,0 +1,130 @@
+"""motorcost fit."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import typer
+
+from motorcost.cli import options
+from motorcost.cli.app import app
+from motorcost.cli.computing import Device
+from motorcost.cli.progress import showing_progress
+from motorcost.errors import InputError
+from motorcost.fitting.derivative_free import Method
+from motorcost.study.settings import Study
+from motorcost.study.task_lookup import TASKS, find_task
+
+# A study file says everything about a study. These say what to do with it; every other option of
+# the command describes the study, and is refused beside a file.
+ALSO_WITH_A_STUDY_FILE = ("data", "output", "quick", "device", "quiet", "as_json")
+
+
+@app.command(
+    epilog="Examples: motorcost fit trials.csv --task reaching --free effort,velocity -o fit/ "
+    "· motorcost fit study.toml -o fit/ · motorcost fit hand.csv --task reaching --free "
+    "effort,recording_noise --channel position=x --unit position=mm --dt 0.01 -o fit/"
+)
+def fit(
+    context: typer.Context,
+    data: options.DataFile,
+    output: options.Output = Path("fit"),
+    task: options.TaskOption = None,
+    free: options.Free = None,
+    fixed: options.Fixed = None,
+    per: options.Per = None,
+    noise: options.Noise = "0",
+    channels: options.Channels = None,
+    units: options.Units = None,
+    conditions: options.Conditions = None,
+    trial_column: options.TrialColumn = "trial",
+    time_column: options.TimeColumn = "time",
+    time_unit: options.TimeUnit = "s",
+    rate: options.Rate = None,
+    dt: options.Step = None,
+    starts: options.Starts = 10,
+    method: options.MethodOption = "gradient",
+    priors: options.Priors = False,
+    bootstrap: options.Bootstrap = 0,
+    seed: options.Seed = 0,
+    quick: options.Quick = False,
+    device: Device = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Infer costs and noises from recorded movements, and write a report.
+
+    Writes fit.json, report.html and figures/ into the output folder. Interrupted (Ctrl-C), it
+    keeps what it has; the same command then goes on from there.
+    """
+    if data.suffix.lower() == ".toml":
+        _refuse_options_of_a_study(context, data)
+        study = Study.read(data)
+    else:
+        chosen = find_task(_needed(task))
+        table = options.table(trial_column, time_column, time_unit, rate)
+        columns = options.columns(channels, units, conditions)
+        study = Study(
+            data,
+            chosen,
+            options.supports_from(chosen, free, per),
+            task_name=task,
+            fixed=options.values_of(chosen, fixed),
+            reading=table | columns,
+            states=list(columns["channels"]) if "channels" in columns else None,
+            noise=options.noise_from(noise),
+            dt=dt,
+            seed=seed,
+            starts=starts,
+            method=cast(Method, method),
+            priors=priors,
+            bootstrap=bootstrap,
+        )
+    study = replace(study, profiles=False, baselines=False) if quick else study
+    _carry_out(study, output, quiet=quiet, as_json=as_json)
+
+
+def _needed(task: str | None) -> str:
+    if task is None:
+        raise InputError(f"--task is missing: which of {', '.join(TASKS)} was it?")
+    return task
+
+
+def _refuse_options_of_a_study(context: typer.Context, file: Path) -> None:
+    """Raise if an option describes a study that a file describes already."""
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        is_given = source is not None and source.name != "DEFAULT"
+        if is_given and option.name not in ALSO_WITH_A_STUDY_FILE:
+            raise InputError(
+                f"{file.name} says everything about the study: write what {option.opts[-1]} "
+                "says into it instead"
+            )
+
+
+def _carry_out(study: Study, output: Path, *, quiet: bool, as_json: bool) -> None:
+    """Analyse a study, write its results into a folder, and print them."""
+    from motorcost.io import check_folder
+    from motorcost.report import read_result, result_of, write_fit
+    from motorcost.study.analysis import analyse
+
+    check_folder(output)
+    previous = read_result(output) if (output / "fit.json").is_file() else None
+    with showing_progress(quiet=quiet or as_json) as progress:
+        analysis = analyse(study, progress=progress, previous=previous)
+        progress("report", 0, None)
+        report = write_fit(analysis, output)
+    if as_json:
+        typer.echo(json.dumps(result_of(analysis), indent=2))
+    elif not quiet:
+        typer.echo(analysis.fit.summary())
+        if analysis.adequacy is not None:
+            typer.echo("\n".join(analysis.adequacy.verdicts or ["The model misses nothing large."]))
+        typer.echo(f"Report: {report}")
+    if analysis.interrupted:
+        raise InterruptedError(
+            f"interrupted: what there is lies in {output}; the same command goes on from there"
+        )
+    if not analysis.fit.converged:
+        raise typer.Exit(1)

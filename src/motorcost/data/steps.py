@@ -1,0 +1,121 @@
+"""Steps of a preparation that need the shape of a movement: cutting it out, and turning it.
+
+They are methods of `Movements`, whose docstrings say what they take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from motorcost import checks
+from motorcost.data import kinematics
+from motorcost.errors import InputError
+
+if TYPE_CHECKING:
+    from motorcost.data.movements import Movements
+
+
+def cut(
+    movements: Movements,
+    speed: float | None,
+    channels: Sequence[str],
+    *,
+    fraction: float | None,
+    margin: float,
+    smooth: float,
+) -> Movements:
+    """Each trial cut to its movement; see `Movements.cut`."""
+    if (speed is None) == (fraction is None):
+        raise InputError("cut needs either a speed or a fraction of the peak speed")
+    checks.positive(**({"speed": speed} if fraction is None else {"fraction": fraction}))
+    if fraction is not None and fraction >= 1:
+        raise InputError(f"fraction must be below 1, got {fraction:g}")
+    checks.nonnegative(margin=margin, smooth=smooth)
+    unit = movements.common_unit(channels)
+    index = movements.columns(channels)
+    found = [
+        kinematics.movement(
+            samples[:, index],
+            times,
+            threshold=speed,
+            fraction=fraction,
+            margin=margin,
+            smooth=smooth,
+        )
+        for samples, times in zip(movements.samples, movements.times, strict=True)
+    ]
+    per_second = f"{unit}/s" if unit else "units/s"
+    if not any(movement.moved for movement in found):
+        raise InputError(
+            f"no movement to cut: the fastest of {len(movements)} trials reaches "
+            f"{max((movement.peak for movement in found), default=0):.3g} {per_second}"
+            + ("" if speed is None else f", below speed={speed:g}")
+        )
+    open_ended = sum(movement.moved and movement.open_ended for movement in found)
+    windows = [movement.window for movement in found]
+    result = movements.with_samples(
+        [samples[window] for samples, window in zip(movements.samples, windows, strict=True)],
+        [times[window] for times, window in zip(movements.times, windows, strict=True)],
+        movements.channels,
+    ).keep(
+        np.array([movement.moved for movement in found]),
+        f"never faster than {speed or 0:g} {per_second}",
+    )
+    if not open_ended:
+        return result
+    count = f"{open_ended} of {len(result)} trials"
+    return result.noted(f"the recording starts or ends within the movement in {count}")
+
+
+def along(
+    movements: Movements,
+    goal: Sequence[str],
+    start: Sequence[str] | None,
+    channels: Sequence[str],
+    names: Sequence[str],
+) -> Movements:
+    """Each trial turned and shifted onto the line from its start to its goal; see
+    `Movements.along`."""
+    unit = movements.common_unit(channels)
+    if "target" in movements.conditions:
+        raise InputError("there is a condition 'target' already: rename it before along(...)")
+    index = movements.columns(channels)
+    positions = [samples[:, index] for samples in movements.samples]
+    goals = movements.points(goal, unit)
+    starts = (
+        _first(movements, positions, channels) if start is None else movements.points(start, unit)
+    )
+    for label, first, last in zip(movements.labels, starts, goals, strict=True):
+        if not np.isfinite([first, last]).all():
+            raise InputError(f"trial {label} has no start or goal: it is missing")
+        if np.array_equal(first, last):
+            raise InputError(
+                f"trial {label} starts at its goal, ({last[0]:g}, {last[1]:g}): there is no line "
+                "to turn it to"
+            )
+    turned = movements.with_samples(
+        [
+            kinematics.along_line(samples, first, last)
+            for samples, first, last in zip(positions, starts, goals, strict=True)
+        ],
+        movements.times,
+        dict.fromkeys(names, unit),
+    ).with_conditions(target=np.array([np.linalg.norm(line) for line in goals - starts]))
+    return replace(turned, condition_units=turned.condition_units | {"target": unit})
+
+
+def _first(
+    movements: Movements, positions: Sequence[np.ndarray], channels: Sequence[str]
+) -> np.ndarray:
+    """The first sample of each trial that is not missing."""
+    starts = []
+    for label, samples in zip(movements.labels, positions, strict=True):
+        present = samples[~np.isnan(samples).any(axis=1)]
+        if not len(present):
+            raise InputError(f"trial {label} has no sample of {', '.join(channels)}")
+        starts.append(present[0])
+    return np.array(starts).reshape(-1, 2)

@@ -1,0 +1,79 @@
+"""Tasks by name: those of motorcost, and functions in files of the user's own."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from motorcost import checks, tasks
+from motorcost.errors import InputError
+from motorcost.model.problem import Problem
+from motorcost.tasks.declare import Task
+
+TASKS = ("reaching", "saccade", "tracking", "random_problem")
+
+
+def find_task(name: str, problem_seed: int = 0, folder: Path = Path()) -> Task:
+    """Find a task by name.
+
+    - `name`: one of `TASKS`, or `file.py:function`. The file is run, as an import would.
+    - `problem_seed`: which of the random problems, for "random_problem".
+    - `folder`: what the file's path is relative to.
+    """
+    if ":" in name:
+        file, _, function = name.rpartition(":")
+        return _function_in(folder / file, function)
+    checks.one_of("task", name, TASKS)
+    if name == "random_problem":
+        return tasks.random_problem(jax.random.key(problem_seed))
+    return getattr(tasks, name)
+
+
+def _function_in(path: Path, function: str) -> Task:
+    if not path.is_file():
+        raise InputError(f"there is no file {path} to find the task {function} in")
+    spec = importlib.util.spec_from_file_location(f"motorcost task {path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where data classes in it look themselves up
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{path} does not run: {type(error).__name__}: {error}") from None
+    task = getattr(module, function, None)
+    if not callable(task):
+        raise InputError(f"{path} has no function {function}")
+    return task
+
+
+def defaults_of(task: Task) -> dict[str, Any]:
+    """The defaults of a task's declared parameters; empty for a task that declares none."""
+    return tasks.defaults(task) if hasattr(task, "parameters") else {}
+
+
+def units_of(task: Task) -> dict[str, str]:
+    """The units of a task's declared parameters; empty for a task that declares none."""
+    declared = tasks.parameters(task) if hasattr(task, "parameters") else {}
+    return {name: parameter.unit for name, parameter in declared.items()}
+
+
+def example_problem(task: Task, name: str, fixed: Mapping[str, Any]) -> Problem:
+    """The problem that a task makes with its defaults, for the names and units of its states."""
+    try:
+        problem = task(**fixed)
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the task {name} does not run with defaults for what is not fixed: "
+            f"{type(error).__name__}: {error}"
+        ) from None
+    if not isinstance(problem, Problem):
+        raise InputError(f"the task {name} must make a Problem, got {type(problem).__name__}")
+    return problem
