@@ -105,13 +105,13 @@ def test_coordinates_of_an_exact_recording_do_not_matter():
 @pytest.mark.parametrize("factor", [1e-2, 1e2])
 def test_the_rank_decision_is_not_a_regularisation(monkeypatch, factor):
     """It only separates zeros from numbers: no value moves when it is a hundred times another."""
-    import motorcost.inference.filter as filter_module
+    import motorcost.inference.elimination as elimination
 
     problem = mc.tasks.reaching()
     trials = mc.simulate(problem, mc.solve(problem), n_trials=20, key=KEY)
     before = mc.log_likelihood(problem, trials.observed)
     jax.clear_caches()
-    monkeypatch.setattr(filter_module, "RANK_TOLERANCE", factor * filter_module.RANK_TOLERANCE)
+    monkeypatch.setattr(elimination, "RANK_TOLERANCE", factor * elimination.RANK_TOLERANCE)
     assert_allclose(mc.log_likelihood(problem, trials.observed), before, rtol=1e-14)
     monkeypatch.undo()
     jax.clear_caches()

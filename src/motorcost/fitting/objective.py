@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, Int
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.inference.fully_observed import innovation_rank
-from motorcost.inference.grouping import groups
+from motorcost.inference.grouping import group_trials
 from motorcost.inference.likelihood import log_likelihoods_at
 from motorcost.model.observer import Observer, ObserverSpec
 from motorcost.model.problem import Problem
@@ -131,7 +131,7 @@ class Objective(eqx.Module):
 
     def log_likelihoods(self, point: Point) -> Float[Array, " N"]:
         """Of each trial; -inf for all where the model cannot be."""
-        return log_likelihoods_at(self.at, point[None], self.trials, telling=self.telling)[0]
+        return log_likelihoods_at(self.at, point[None], self.trials, rank=self.telling)[0]
 
     def log_prior(self, point: Any) -> Float[Array, ""]:
         """Of all coordinates, up to a constant."""
@@ -162,7 +162,7 @@ def evaluate(
             objective.trials,
             observed=observed,
             weights=weights,
-            telling=objective.telling,
+            rank=objective.telling,
         )
         return values + jax.vmap(objective.log_prior)(points) if priors else values
 
@@ -260,9 +260,8 @@ def _probe(objective: Objective) -> tuple[Float[Array, ""], Int[Array, ""]]:
 
     def at(point: Point) -> tuple[Array, Array]:
         # Of all lengths and conditions: noises may differ between them.
-        problems = [
-            group.problem for group, _ in groups(objective.at(point), objective.trials, None, None)
-        ]
+        groups = group_trials(objective.at(point), objective.trials, None, None)
+        problems = [group.problem for group, _ in groups]
         return problems[0].dt[0], jnp.stack(
             [jax.vmap(innovation_rank)(each).max() for each in problems]
         ).max()
