@@ -149,9 +149,13 @@ def test_the_first_sample(share, known, channel):
 @for_problems(max_examples=8)
 def test_values_and_contradictions_of_problems(problem, rng):
     """Noise in some directions only, and samples that are moved anywhere by about what is
-    tolerated, or by far more."""
-    n = problem.A.shape[-1]
-    problem = problem.replace(V=np.zeros((problem.steps - 1, n, 0)))
+    tolerated, or by far more. The directions are far from parallel: otherwise the general filter
+    can take rounding for noise."""
+    n, m = problem.B.shape[-2:]
+    B = np.array(problem.B)
+    B[:, :m] = np.eye(m)
+    steps = problem.steps - 1
+    problem = problem.replace(B=B, C=[0.3 * B], V=np.zeros((steps, n, 0)))
     samples = np.array(mc.simulate(problem, mc.solve(problem), n_trials=4, key=KEY).observed)
     require_agreement(problem, samples)
     for trial in range(4):
@@ -159,6 +163,13 @@ def test_values_and_contradictions_of_problems(problem, rng):
         largest = np.abs(samples[trial, :, channel]).max()
         samples[trial, step, channel] += largest * rng.choice([1e-8, 1e-7, 1e-4, 0.1])
     require_agreement(problem, samples)
+
+
+def test_nearly_parallel_directions_are_not_counted_twice():
+    """Motor noise nearly parallel to the control in the first two channels, at one step."""
+    problem = make_problem(SHAPES[2], 245).replace(V=np.zeros((7, 4, 0)))
+    samples = mc.simulate(problem, mc.solve(problem), n_trials=4, key=KEY).observed
+    assert require_agreement(problem, samples) == [None] * 4
 
 
 def test_derivatives_agree_also_where_a_difference_is_tolerated(reaches):

@@ -91,8 +91,13 @@ def _span(problem: Problem) -> tuple[Float[Array, "steps n any"], Float[Array, "
 
 
 def _independent(span: Float[Array, "steps n any"]) -> Bool[Array, "steps n"]:
-    """Which channels are not determined by those before them."""
-    return jax.vmap(lambda at: diagonal(semidefinite_cholesky(mmT(at, at))) > 0)(span)
+    """Which channels are not determined by those before them.
+
+    There are at most as many as directions: where directions are nearly parallel, rounding can
+    leave more pivots above zero.
+    """
+    positive = jax.vmap(lambda at: diagonal(semidefinite_cholesky(mmT(at, at))) > 0)(span)
+    return positive & (jnp.cumsum(positive, axis=1) <= span.shape[-1])
 
 
 def fully_observed_setting(
