@@ -580,7 +580,7 @@ def test_things_that_are_not_what_is_asked_for():
         mc.log_likelihood(problem, [[[1.0]], [[1.0], [2.0]]])
     with pytest.raises(mc.InputError, match="at least one trial"):
         mc.log_likelihood(problem, trials[:0])
-    with pytest.raises(mc.InputError, match=r"a function of steps and the conditions .* 'load'"):
+    with pytest.raises(mc.InputError, match=r"must take steps and the conditions .* 'load'"):
         mc.log_likelihood(mc.tasks.reaching, trials.with_conditions(load="heavy"))
     with pytest.raises(mc.InputError, match="beyond what can be computed"):
         mc.log_likelihood(problem, np.full((1, 6, 5), 1e200), observer=mc.observe(problem, noise=1))

@@ -8,6 +8,7 @@ with steps in which nothing happens.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -253,14 +254,26 @@ def _make(
     task: ProblemMaker, length: int, condition: dict[str, Any], observer: ObserverOrMaker
 ) -> tuple[Problem, Observer]:
     """The problem of one length and condition, and its observer."""
-    checks.takes(
-        "problem, a function of steps and the conditions of the trials,",
-        task,
-        steps=length,
-        **condition,
-    )
+    _require_arguments(task, ["steps", *condition])
     result = task(steps=length, **condition)
     return result if isinstance(result, tuple) else (result, _observer(result, observer))
+
+
+def _require_arguments(task: ProblemMaker, names: list[str]) -> None:
+    """Raise unless the task takes these arguments by name, as far as its signature tells.
+
+    A decorated function has the signature of what it decorates.
+    """
+    try:
+        signature = inspect.signature(task)
+    except (TypeError, ValueError):  # not every function of C has a signature
+        return
+    try:
+        signature.bind(**dict.fromkeys(names))
+    except TypeError as error:
+        raise InputError(
+            f"the task must take steps and the conditions of the trials by name: {error}"
+        ) from None
 
 
 def _stacked(
