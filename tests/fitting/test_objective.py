@@ -9,7 +9,7 @@ import motorcost as mc
 import naive
 from motorcost.fitting.objective import DataSets, evaluate, scores
 from motorcost.fitting.specification import make_objective
-from motorcost.inference.grouping import groups
+from motorcost.inference.grouping import group_trials
 from strategies import SHAPES, make_problem
 
 KEY = jax.random.key(0)
@@ -285,7 +285,7 @@ def test_trials_of_several_lengths_have_the_likelihood_of_each_length(task):
     lengths, gains = [8, 11, 8], np.array([1.0, 1.0, 2.0])
     samples = [rng.normal(size=(length, 2)) for length in lengths]
     trials = mc.Trials.recorded(samples, dt=1.0, conditions={"gain": gains})
-    assert len(list(groups(task, trials, None, see))) == 1
+    assert len(list(group_trials(task, trials, None, see))) == 1
     each = mc.log_likelihood(task, trials, observer=see, per_trial=True)
     for value, one, length, gain in zip(each, samples, lengths, gains, strict=True):
         problem = task(gain, length)
@@ -309,7 +309,7 @@ def test_similar_lengths_share_one_compilation():
     lengths = [10, 12, 15, 11, 22, 30]
     samples = [np.zeros((n, 2)) for n in lengths]
     trials = mc.Trials.recorded(samples, dt=0.01, channels=["place", "target"])
-    found = list(groups(walk, trials, None, SEEN))
+    found = list(group_trials(walk, trials, None, SEEN))
     assert sorted(TRACES[before:]) == sorted(lengths)
     shapes = [group.samples.shape for group, _ in found]
     assert shapes == [(4, 1, 15, 2), (2, 1, 30, 2)]

@@ -1,4 +1,4 @@
-"""Where all is seen, the quick filter says what the general one says."""
+"""The filter for full observation computes what the general filter computes."""
 
 import equinox as eqx
 import jax
@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
+from motorcost.inference import fully_observed
 from strategies import all_tasks, for_problems, in_time
 
 
@@ -77,16 +78,17 @@ def test_channels_that_tell_are_the_rank_of_what_can_differ(problem, rng):
     span = np.concatenate(
         [problem.B, problem.V, *(problem.C[:, i] for i in range(problem.C.shape[1]))], axis=2
     )
-    assert int(seen.innovation_rank(problem)) == max(np.linalg.matrix_rank(each) for each in span)
+    ranks = [np.linalg.matrix_rank(directions) for directions in span]
+    assert int(fully_observed.innovation_rank(problem)) == max(ranks)
 
 
 def test_one_channel_tells_in_a_reach():
-    assert int(seen.innovation_rank(mc.tasks.reaching())) == 1
+    assert int(fully_observed.innovation_rank(mc.tasks.reaching())) == 1
 
 
 def test_a_noise_far_smaller_than_another_counts():
     tiny = mc.tasks.reaching().replace(V=1e-9 * jnp.eye(5)[:, :2])
-    assert int(seen.innovation_rank(tiny)) == 3
+    assert int(fully_observed.innovation_rank(tiny)) == 3
     problem = mc.tasks.reaching().replace(V=1e-5 * jnp.eye(5)[:, :2])
     quick, general = both(problem, simulated(problem))
     assert_allclose(quick, general, rtol=1e-9)
@@ -95,8 +97,8 @@ def test_a_noise_far_smaller_than_another_counts():
 def test_too_few_channels_counted_on_is_impossible_not_wrong():
     problem = mc.tasks.reaching().replace(V=1e-3 * jnp.eye(5))
     policy = mc.solve(problem)
-    _, enough = seen.fully_observed_setting(problem, policy, known_start=False, telling=5)
-    _, too_few = seen.fully_observed_setting(problem, policy, known_start=False, telling=1)
+    _, enough = fully_observed.fully_observed_setting(problem, policy, known_start=False, rank=5)
+    _, too_few = fully_observed.fully_observed_setting(problem, policy, known_start=False, rank=1)
     assert enough
     assert not too_few
 

@@ -105,13 +105,13 @@ def test_coordinates_of_an_exact_recording_do_not_matter():
 @pytest.mark.parametrize("factor", [1e-2, 1e2])
 def test_the_rank_decision_is_not_a_regularisation(monkeypatch, factor):
     """It only separates zeros from numbers: no value moves when it is a hundred times another."""
-    import motorcost.inference.filter as filter_module
+    import motorcost.inference.elimination as elimination
 
     problem = mc.tasks.reaching()
     trials = mc.simulate(problem, mc.solve(problem), n_trials=20, key=KEY)
     before = mc.log_likelihood(problem, trials.observed)
     jax.clear_caches()
-    monkeypatch.setattr(filter_module, "RANK_TOLERANCE", factor * filter_module.RANK_TOLERANCE)
+    monkeypatch.setattr(elimination, "RANK_TOLERANCE", factor * elimination.RANK_TOLERANCE)
     assert_allclose(mc.log_likelihood(problem, trials.observed), before, rtol=1e-14)
     monkeypatch.undo()
     jax.clear_caches()
@@ -569,16 +569,16 @@ def test_things_that_are_not_what_is_asked_for():
     problem = mc.tasks.reaching(steps=6)
     trials = mc.Trials.recorded(np.ones((2, 6, 5)), dt=0.01)
     for options, message in (
-        ({"observer": "position"}, r"observer must be made by mc.observe"),
-        ({"policy": (0, 0)}, r"policy must be made by mc.solve\(problem\), got tuple"),
+        ({"observer": "position"}, r"observer must be an Observer, as from mc.observe"),
+        ({"policy": (0, 0)}, r"policy must be a Policy, as from mc.solve\(problem\), got tuple"),
     ):
         with pytest.raises(mc.InputError, match=message):
             mc.log_likelihood(problem, trials, **options)
-    with pytest.raises(mc.InputError, match="a Problem or a function that makes one"):
+    with pytest.raises(mc.InputError, match="problem must be a Problem or a function"):
         mc.log_likelihood({}, trials)
-    with pytest.raises(mc.InputError, match=r"see Trials\.recorded"):
+    with pytest.raises(mc.InputError, match=r"use mc\.Trials\.recorded"):
         mc.log_likelihood(problem, [[[1.0]], [[1.0], [2.0]]])
-    with pytest.raises(mc.InputError, match="there are no trials"):
+    with pytest.raises(mc.InputError, match="at least one trial"):
         mc.log_likelihood(problem, trials[:0])
     with pytest.raises(mc.InputError, match=r"must take steps and the conditions .* 'load'"):
         mc.log_likelihood(mc.tasks.reaching, trials.with_conditions(load="heavy"))
@@ -598,11 +598,51 @@ def test_parts_that_do_not_belong_together():
         mc.log_likelihood(problem, turned, observer=seen)
     with pytest.raises(mc.InputError, match="the trials differ in their lengths"):
         mc.log_likelihood(problem, together)
-    with pytest.raises(mc.InputError, match="an observer belongs to one problem"):
+    with pytest.raises(mc.InputError, match="an Observer is for problems of one length"):
         mc.log_likelihood(mc.tasks.reaching, together, observer=mc.observe(problem))
     with pytest.raises(mc.InputError, match="a policy belongs to one problem"):
         mc.log_likelihood(mc.tasks.reaching, together, policy=mc.solve(problem))
-    with pytest.raises(mc.InputError, match="a function needs Trials"):
+    with pytest.raises(mc.InputError, match="must be Trials where problem is a function"):
         mc.log_likelihood(mc.tasks.reaching, trials.observed)
     with pytest.raises(mc.InputError, match=r"on a grid of 0.01 s, the problem steps by 0.02 s"):
         mc.log_likelihood(mc.tasks.reaching(dt=0.02), trials)
+
+
+def test_units_must_be_those_of_the_model():
+    problem = mc.tasks.reaching(steps=6)
+    spec = mc.ObserverSpec(["position", "velocity"], noise=0.1)
+    samples = np.ones((2, 6, 2))
+    right = mc.Trials.recorded(samples, dt=0.01, channels={"position": "m", "velocity": ""})
+    wrong = mc.Trials.recorded(samples, dt=0.01, channels={"position": "mm", "velocity": "m/s"})
+    message = r'position in mm \(model: m\); .* trials.in_units\(position="m"\)'
+    for function in (mc.log_likelihood, mc.track_beliefs):
+        with pytest.raises(mc.InputError, match=message):
+            function(problem, wrong, observer=spec)
+    unknown = mc.log_likelihood(problem, samples, observer=spec)
+    assert mc.log_likelihood(problem, right, observer=spec) == unknown
+
+
+def test_an_observer_is_an_observer_or_its_recipe():
+    """With a problem and with a task, as long as the trials have one length."""
+    problem = mc.tasks.reaching(steps=6)
+    spec = mc.ObserverSpec(["position"], noise=0.1)
+    trials = mc.Trials.recorded(np.ones((2, 6, 1)), dt=0.01)
+    expected = mc.log_likelihood(problem, trials, observer=spec)
+    for of in (problem, mc.tasks.reaching):
+        for observer in (spec, spec(problem), lambda p: spec(p)):
+            assert_allclose(mc.log_likelihood(of, trials, observer=observer), expected, rtol=1e-12)
+    targets = trials.with_conditions(target=[0.1, 0.2])
+    values = [
+        mc.log_likelihood(mc.tasks.reaching, targets, observer=observer)
+        for observer in (spec, spec(problem))
+    ]
+    assert_allclose(*values, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+def test_movements_are_not_yet_trials():
+    walks = [np.ones((6, 1))] * 2
+    movements = mc.Movements(walks, [0.01 * np.arange(6)] * 2, {"position": "m"})
+    for of in (mc.tasks.reaching(steps=6), mc.tasks.reaching):
+        with pytest.raises(mc.InputError, match=r"got Movements: call its method trials\(dt="):
+            mc.log_likelihood(of, movements)

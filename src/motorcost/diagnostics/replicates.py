@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from motorcost import checks
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.objective import Objective
-from motorcost.inference.grouping import Group, groups
+from motorcost.inference.grouping import Group, group_trials
 from motorcost.model.observer import Observer
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
@@ -53,7 +53,7 @@ def _replicates(
 ) -> Float[Array, "R N T o"]:
     trials = objective.trials
     result = jnp.full((n, *trials.observed.shape), jnp.nan)
-    for i, (group, index) in enumerate(groups(objective.at(point), trials, None, None)):
+    for i, (group, index) in enumerate(group_trials(objective.at(point), trials, None, None)):
         samples = _group_replicates(group, n, jax.random.fold_in(key, i))
         filled = index >= 0
         length = samples.shape[3]

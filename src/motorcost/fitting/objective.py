@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.inference.fully_observed import innovation_rank
-from motorcost.inference.grouping import groups
+from motorcost.inference.grouping import group_trials
 from motorcost.inference.likelihood import log_likelihoods_at
 from motorcost.model.observer import Observer, ObserverSpec
 from motorcost.model.problem import Problem
@@ -202,7 +202,7 @@ class Objective(eqx.Module):
 
     def log_likelihoods(self, point: Point) -> Float[Array, " N"]:
         """The log likelihood of each trial; -inf for all where the model has no policy."""
-        return log_likelihoods_at(self.at, point[None], self.trials, telling=self.rank)[0]
+        return log_likelihoods_at(self.at, point[None], self.trials, rank=self.rank)[0]
 
     def log_prior(self, point: Any) -> Float[Array, ""]:
         """The log prior of all coordinates, up to a constant."""
@@ -239,7 +239,7 @@ def evaluate(
             objective.trials,
             observed=observed,
             weights=weights,
-            telling=objective.rank,
+            rank=objective.rank,
         )
         return values + jax.vmap(objective.log_prior)(points) if priors else values
 
@@ -275,7 +275,7 @@ def step_and_rank(objective: Objective, data: DataSets) -> tuple[Float[Array, ""
     def at(part: Array, data_set: Array) -> tuple[Array, Array]:
         point = jnp.stack([*(s.middle + part * s.width for s in supports), data_set])
         make = objective.at(point, data.columns)
-        problems = [group.problem for group, _ in groups(make, objective.trials, None, None)]
+        problems = [group.problem for group, _ in group_trials(make, objective.trials, None, None)]
         ranks = [jax.vmap(innovation_rank)(problem).max() for problem in problems]
         return problems[0].dt[0], jnp.stack(ranks).max()
 

@@ -1,1 +1,13 @@
-"""The experimenter's problem (section 3 of the paper): filter, likelihood, beliefs."""
+"""The experimenter's problem (section 3 of the paper): filter, likelihood, beliefs.
+
+In reading order:
+
+- `grouping`: from what a user hands in to groups of trials that share problems.
+- `elimination`: condition a Gaussian on one sample, channel by channel; contradictions.
+- `filter`: the filter over state and belief, for any observer.
+- `fully_observed`: the same, faster, where every state is recorded without noise.
+- `batching`: run a filter over models, conditions and blocks of trials.
+- `likelihood`: `log_likelihood`, and the log likelihoods at many points that fitting needs.
+- `beliefs`: `track_beliefs`, filtered and smoothed.
+- `diagnose`: errors that name the policy that was not found or the sample that contradicts.
+"""

@@ -1,4 +1,4 @@
-"""What the agent thought, and what else was hidden."""
+"""What the agent believed at each time, and the state it was in."""
 
 from functools import partial
 from typing import Any
@@ -11,24 +11,31 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from motorcost import checks
-from motorcost.inference.filter import Update, run_filter
-from motorcost.inference.grouping import Group, ObserverOrMaker, ProblemOrTask, as_trials, groups
-from motorcost.inference.likelihood import filter_setting, first_means, raise_if_failed
+from motorcost.inference.diagnose import raise_if_failed
+from motorcost.inference.elimination import NO_CONTRADICTION, Whitened, first_contradiction
+from motorcost.inference.filter import filter_setting, run_filter
+from motorcost.inference.grouping import (
+    Group,
+    ObserverOrMaker,
+    ProblemOrTask,
+    as_trials,
+    group_trials,
+)
 from motorcost.model.observer import Observer
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 
 
 class Beliefs(eqx.Module):
-    """The experimenter's knowledge of each trial: axes (trial, time, dimension), NaN after the
+    """What the experimenter knows of each trial: axes (trial, time, dimension), NaN after the
     end of a trial that is shorter than others.
 
     - `mean`, `cov`: of the agent's estimate xh, given the samples up to each time (filtered) or
       all samples (smoothed).
     - `state_mean`, `state_cov`: of the true state, likewise.
-    - `predicted`, `predicted_cov`: of each sample before it was seen.
+    - `predicted`, `predicted_cov`: of each sample, given the samples before it.
     - `innovations`: samples minus predictions, whitened channel by channel: standard normal and
-      independent if the model is right; NaN where a sample is missing or leaves nothing to learn.
+      independent if the model is right; NaN where a sample is missing or cannot vary.
     """
 
     mean: Float[Array, "N T n"]
@@ -48,19 +55,19 @@ def track_beliefs(
     observer: ObserverOrMaker = None,
     smooth: bool = False,
 ) -> Beliefs:
-    """What the agent believed at each time, and the state it was in, as far as samples tell.
+    """The agent's belief and the state at each time, inferred from recorded trials.
 
-    Given the samples up to that time, or with `smooth=True` all of the trial's samples. Takes
-    what `log_likelihood` takes. Inside `jit` a trial that contradicts the model, or for which no
-    policy was found, is NaN.
+    Takes what `log_likelihood` takes. Each time's belief is inferred from the samples up to that
+    time, or with `smooth=True` from all samples of the trial. Inside `jit` a trial that
+    contradicts the model, or for which no policy was found, is NaN.
     """
     trials = as_trials(problem, observed)
     N, T, _ = trials.observed.shape
     whole: Any = None
-    for group, index in groups(problem, trials, policy, observer):
-        beliefs, converged, contradicts = _group_beliefs(group, smooth)
-        if checks.is_concrete(contradicts):
-            raise_if_failed(group, index, trials, converged, contradicts)
+    for group, index in group_trials(problem, trials, policy, observer):
+        beliefs, converged, contradiction = _group_beliefs(group, smooth=smooth)
+        if checks.is_concrete(contradiction):
+            raise_if_failed(group, index, trials, converged, contradiction)
         if whole is None:
             whole = jax.tree.map(lambda leaf: jnp.full((N, T, *leaf.shape[3:]), jnp.nan), beliefs)
         whole = jax.tree.map(partial(_placed, index), whole, beliefs)
@@ -79,7 +86,7 @@ def _placed(
 
 
 @eqx.filter_jit
-def _group_beliefs(group: Group, smooth: bool) -> Any:
+def _group_beliefs(group: Group, *, smooth: bool) -> Any:
     return group.solved().map(partial(_beliefs, smooth=smooth))
 
 
@@ -89,23 +96,29 @@ def _beliefs(
     observer: Observer,
     samples: Float[Array, "N T o"],
     starts: Float[Array, "N n"] | None,
+    *,
     smooth: bool,
 ) -> Any:
-    setting = filter_setting(problem, policy, observer, starts is not None)
-    converged = policy.converged
-    mean_1 = first_means(setting, starts, samples.shape[0])
+    """The beliefs of trials that share a problem, whether its policy was found, and the index of
+    each trial's first contradiction."""
+    setting = filter_setting(problem, policy, observer, known_start=starts is not None)
     before, after = run_filter(
-        setting, jnp.moveaxis(samples, 0, -1), mean_1.T, keep=lambda before, after: (before, after)
+        setting,
+        jnp.moveaxis(samples, 0, -1),
+        None if starts is None else starts.T,
+        lambda before, after: (before, after),
+        whiten=True,
     )
-    mean, cov, updates = after
+    mean, cov, updates, contradicting = after
     if smooth:
-        mean, cov = _smoothed(setting.joint.F, *after)
+        mean, cov = _smoothed(setting.joint.F, mean, cov, updates.whitened)
     n = len(problem.state_names)
     S, (predicted_mean, predicted_cov) = setting.S, before
 
     def trial_first(values: Array) -> Array:
         return jnp.moveaxis(values, -1, 0)
 
+    innovations = jnp.where(updates.whitened.varies, updates.whitened.innovation, jnp.nan)
     beliefs = Beliefs(
         mean=trial_first(mean[:, n:]),
         cov=trial_first(cov[:, n:, n:]),
@@ -113,38 +126,38 @@ def _beliefs(
         state_cov=trial_first(cov[:, :n, :n]),
         predicted=jnp.einsum("toi,tib->bto", S, predicted_mean[:, :n]),
         predicted_cov=jnp.einsum("toi,tijb,tpj->btop", S, predicted_cov[:, :n, :n], S) + setting.UU,
-        innovations=trial_first(jnp.where(updates.varies, updates.innovation, jnp.nan)),
+        innovations=trial_first(innovations),
     )
-    contradicts = updates.contradicts.any(axis=(0, 1))
-    possible = converged & ~contradicts
+    first = first_contradiction(contradicting.reshape(-1, contradicting.shape[-1]))
+    possible = policy.converged & (first == NO_CONTRADICTION)
 
     def if_possible(leaf: Array) -> Array:
         return jnp.where(possible.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, jnp.nan)
 
-    return jax.tree.map(if_possible, beliefs), converged, contradicts
+    return jax.tree.map(if_possible, beliefs), policy.converged, first
 
 
 def _smoothed(
     F: Float[Array, "steps z z"],
     means: Float[Array, "T z trial"],
     covs: Float[Array, "T z z trial"],
-    updates: Update,
+    whitened: Whitened,
 ) -> tuple[Float[Array, "T z trial"], Float[Array, "T z z trial"]]:
-    """Mean and covariance of z given all samples, by Bryson and Frazier's recursion.
+    """The mean and covariance of z given all samples, by Bryson and Frazier's recursion.
 
-    It carries backwards what later samples say about z, as a score and its covariance, so that
-    no covariance of z is ever inverted: here many are singular.
+    The recursion carries backwards what later samples say about z, as a score and its covariance,
+    so that no covariance of z is inverted: many are singular here.
     """
 
     def step(carry: Any, at: Any) -> Any:
         score, information = carry  # from the samples after this one
-        mean, cov, update, F = at
+        mean, cov, sample, F = at
         smoothed_mean = mean - jnp.einsum("ijb,jb->ib", cov, score)
         removed = jnp.einsum("ijb,jkb,klb->ilb", cov, information, cov)
 
         # Through this sample, and then one step back in time.
-        rows, gain, e = update.rows, update.gain, update.innovation
-        kept = jnp.eye(mean.shape[0])[:, :, None] - jnp.einsum("iob,ojb->ijb", gain, rows)
+        rows, gain, e = sample.rows, sample.gain, sample.innovation
+        kept = jnp.eye(mean.shape[0])[:, :, None] - jnp.einsum("oib,ojb->ijb", gain, rows)
         score = jnp.einsum("jib,jb->ib", kept, score) - jnp.einsum("oib,ob->ib", rows, e)
         information = jnp.einsum("jib,jkb,klb->ilb", kept, information, kept) + jnp.einsum(
             "oib,ojb->ijb", rows, rows
@@ -158,5 +171,5 @@ def _smoothed(
 
     nothing = (jnp.zeros_like(means[0]), jnp.zeros_like(covs[0]))
     into = jnp.concatenate([jnp.zeros_like(F[:1]), F])  # nothing comes before the first sample
-    _, smoothed = lax.scan(step, nothing, (means, covs, updates, into), reverse=True)
+    _, smoothed = lax.scan(step, nothing, (means, covs, whitened, into), reverse=True)
     return smoothed

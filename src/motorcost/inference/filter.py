@@ -1,13 +1,8 @@
-"""The one filter: what the experimenter knows of state and belief, sample by sample.
+"""The filter: what the experimenter knows of state and belief, sample by sample.
 
-With z = (x, xh): predict z exactly to second order (`joint.predict`), then condition on what
-was recorded, o = S x + U th, as if z were Gaussian. Full observation is S = I, U = 0; nothing
-else distinguishes it.
-
-Channels are conditioned on one after the other, by elimination. A channel that the model calls
-deterministic, given what came before it, has no variance: it adds nothing to the likelihood and
-teaches nothing, and if the sample differs from what the model says it must be, the sample
-contradicts the model. So degenerate noise needs no jitter. A missing sample (NaN) is skipped.
+With z = (x, xh): predict z exactly to second order (`joint.predict`), then condition on what was
+recorded, o = S x + U th, as if z were Gaussian (`elimination`). Full observation is S = I, U = 0.
+A missing sample (NaN) is skipped.
 
 All arrays have trials on the last axis.
 """
@@ -19,146 +14,176 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float
+from jax.scipy.linalg import block_diag
+from jaxtyping import Array, Bool, Float, Int
 
-from motorcost.model.joint import Cov, Joint, Mean, predict
-from motorcost.numerics.linalg import RANK_TOLERANCE, loop
-
-
-class Update(eqx.Module):
-    """What one sample taught. Channel by channel, in whitened form: innovation e = R (o - S mu),
-    with R R' the inverse of its covariance where it varies, and zero where it does not."""
-
-    log_density: Float[Array, " trial"]
-    contradicts: Bool[Array, "o trial"]
-    residual: Float[Array, "o trial"]  # sample minus what the channels before it say it is
-    varies: Bool[Array, "o trial"]
-    innovation: Float[Array, "o trial"]
-    rows: Float[Array, "o z trial"]  # R S: what each whitened channel sees of z
-    gain: Float[Array, "z o trial"]  # cov S' R': how z answers each whitened channel
-
-
-def condition(
-    S: Float[Array, "o n"],
-    UU: Float[Array, "o o"],
-    sample: Float[Array, "o trial"],
-    noise: Float[Array, " o"],
-    tolerance: Float[Array, "o trial"],
-    mean: Mean,
-    cov: Cov,
-) -> tuple[Mean, Cov, Update]:
-    """Mean and covariance of z given one more sample, and what the sample taught.
-
-    Does a channel vary, or is its variance what rounding leaves of a zero? It varies at least by
-    the `noise` that is new in it. Beyond that, the last trial tells, which has no samples: its
-    covariance is what z varies by over all trials.
-    """
-    o, n = S.shape
-    present = ~jnp.isnan(sample)
-    residual = jnp.where(present, sample - S @ mean[:n], 0.0)
-    sees = jnp.einsum("oi,ijb->ojb", S, cov[:n])
-    among = jnp.einsum("ojb,kj->okb", sees[:, :n], S) + UU[:, :, None]
-    rows = jnp.broadcast_to(jnp.pad(S, ((0, 0), (0, n)))[:, :, None], (o, *mean.shape))
-    variance = jnp.einsum("kkb->kb", among)
-    floor = RANK_TOLERANCE * jnp.maximum(variance, variance[:, -1:])
-    size = jnp.abs(S) @ jnp.abs(mean[:n])
-    later = jnp.arange(o)
-
-    def eliminate(k: Any, carry: Any) -> Any:
-        mean, cov, residual, among, sees, rows, out = carry
-        pivot = jnp.maximum(among[k, k], noise[k])
-        varies = present[k] & ((noise[k] > 0) | (pivot > floor[k]))
-        impossible = jnp.abs(residual[k]) > tolerance[k] + CONTRADICTION * size[k]
-        # The inner `where` keeps the derivative of the branch not taken finite.
-        root = jnp.sqrt(jnp.where(varies, pivot, 1.0))
-        scale = jnp.where(varies, 1.0 / root, 0.0)
-        e = residual[k] * scale
-        to_channels = jnp.where((later > k)[:, None], among[:, k] * scale, 0.0)
-        gain, row = sees[k] * scale, rows[k] * scale
-        log_density = jnp.where(varies, -0.5 * (jnp.log(2 * jnp.pi) + e**2) - jnp.log(root), 0.0)
-        out = Update(
-            log_density=out.log_density + log_density,
-            contradicts=out.contradicts.at[k].set(
-                present[k] & ~varies & jnp.isfinite(pivot) & impossible
-            ),
-            residual=out.residual.at[k].set(residual[k]),
-            varies=out.varies.at[k].set(varies),
-            innovation=out.innovation.at[k].set(e),
-            rows=out.rows.at[k].set(row),
-            gain=out.gain.at[:, k].set(gain),
-        )
-        return (
-            mean + gain * e,
-            cov - gain[:, None] * gain[None, :],
-            residual - to_channels * e,
-            among - to_channels[:, None] * to_channels[None, :],
-            sees - to_channels[:, None] * gain[None, :],
-            rows - to_channels[:, None] * row[None, :],
-            out,
-        )
-
-    nothing = Update(
-        log_density=jnp.zeros_like(mean[0]),
-        contradicts=jnp.zeros_like(present),
-        residual=jnp.zeros_like(sample),
-        varies=jnp.zeros_like(present),
-        innovation=jnp.zeros_like(sample),
-        rows=jnp.zeros_like(rows),
-        gain=jnp.zeros_like(jnp.swapaxes(rows, 0, 1)),
-    )
-    mean, cov, *_, update = loop(o, eliminate, (mean, cov, residual, among, sees, rows, nothing))
-    return mean, cov, update
+from motorcost.inference.elimination import (
+    Channels,
+    Update,
+    contradicts,
+    eliminate,
+    first_contradiction,
+    rounding_floor,
+    tolerance,
+)
+from motorcost.model.joint import Cov, Joint, Mean, joint_start, joint_system, predict
+from motorcost.model.observer import Observer
+from motorcost.model.policy import Policy
+from motorcost.model.problem import Problem
+from motorcost.numerics.linalg import mmT, semidefinite_cholesky, solve_semidefinite
 
 
-class Setting(eqx.Module):
-    """What trials that share a problem share in the filter."""
+class FilterSetting(eqx.Module):
+    """What all trials of one problem share in the filter."""
 
     joint: Joint
     S: Float[Array, "T o n"]
     UU: Float[Array, "T o o"]
+    S_inverse: Float[Array, "T n o"]  # Moore and Penrose's
     mean_1: Float[Array, " z"]
     cov_1: Float[Array, "z z"]
     noise: Float[Array, "T o"]  # the least variance of each channel given those before it
 
 
-# A sample may differ from what must be by this fraction of its trial's largest: files hold fewer
-# digits than arithmetic.
-CONTRADICTION = 1e-6
+class Sample(eqx.Module):
+    """One sample of every trial and how it was recorded; or all samples, on a first axis T."""
+
+    S: Float[Array, "*T o n"]
+    UU: Float[Array, "*T o o"]
+    S_inverse: Float[Array, "*T n o"]
+    noise: Float[Array, "*T o"]
+    values: Float[Array, "*T o trial"]
+
+
+def start_moments(
+    problem: Problem, *, known_start: bool
+) -> tuple[Float[Array, " z"], Float[Array, "z z"]]:
+    """The mean and covariance of z_1 before the first sample.
+
+    With `known_start`, x_1 is known for every trial and takes the place of the mean; xh_1 is as far
+    from x_1 as x_1 would be from xh_1.
+    """
+    mean_1, cov_1 = joint_start(problem)
+    if known_start:
+        cov_1 = block_diag(jnp.zeros_like(problem.initial_state_cov), problem.initial_state_cov)
+    return mean_1, cov_1
+
+
+def filter_setting(
+    problem: Problem, policy: Policy, observer: Observer, *, known_start: bool
+) -> FilterSetting:
+    """What all trials of one problem share in the filter."""
+    joint = joint_system(problem, policy)
+    mean_1, cov_1 = start_moments(problem, known_start=known_start)
+    S, n = observer.S, problem.A.shape[-1]
+    UU = observer.U @ jnp.swapaxes(observer.U, -1, -2)
+    process = S[1:] @ joint.GG[:, :n, :n] @ jnp.swapaxes(S[1:], -1, -2)
+    new_noise = UU.at[1:].add(process)
+    return FilterSetting(
+        joint=joint,
+        S=S,
+        UU=UU,
+        S_inverse=jax.vmap(lambda S: solve_semidefinite(mmT(S, S), S).T)(S),
+        mean_1=mean_1,
+        cov_1=cov_1,
+        noise=jnp.diagonal(jax.vmap(semidefinite_cholesky)(new_noise), axis1=1, axis2=2) ** 2,
+    )
+
+
+def filter_log_likelihoods(
+    setting: FilterSetting,
+    samples: Float[Array, "T o trial"],
+    starts: Float[Array, "n trial"] | None,
+) -> tuple[Float[Array, " trial"], Int[Array, " trial"]]:
+    """The log likelihood of each trial, and the index of its first sample that contradicts the
+    model (see `elimination.first_contradiction`)."""
+
+    def keep(_: Any, after: Any) -> tuple[Array, Array]:
+        return after[2].log_density, after[3]
+
+    density, contradicting = run_filter(setting, samples, starts, keep)
+    flat = contradicting.reshape(-1, contradicting.shape[-1])
+    return density.sum(axis=0), first_contradiction(flat)
 
 
 def run_filter(
-    setting: Setting,
+    setting: FilterSetting,
     samples: Float[Array, "T o trial"],
-    mean_1: Mean,
+    starts: Float[Array, "n trial"] | None,
     keep: Callable[[Any, Any], Any],
+    *,
+    whiten: bool = False,
 ) -> Any:
-    """What `keep((mean, cov) before, (mean, cov, update) after)` says of each sample, stacked.
+    """What `keep` returns for each sample, stacked along a first axis.
 
-    Each trial starts at its own mean, `mean_1`.
+    `keep` is called with (mean, cov) of z before the sample, and with what `condition` returns.
+    With `whiten`, the update contains the whitened channels.
     """
+    mean_1 = jnp.broadcast_to(setting.mean_1[:, None], (*setting.mean_1.shape, samples.shape[2]))
+    if starts is not None:
+        mean_1 = jnp.concatenate([starts, starts])
     # The trial without samples that `condition` needs.
     samples = jnp.concatenate([samples, jnp.full_like(samples[:, :, :1], jnp.nan)], axis=-1)
     mean_1 = jnp.concatenate([mean_1, setting.mean_1[:, None]], axis=-1)
     cov_1 = jnp.broadcast_to(setting.cov_1[:, :, None], (*setting.cov_1.shape, mean_1.shape[1]))
-    largest = jnp.abs(jnp.where(jnp.isnan(samples), 0.0, samples)).max(axis=0)
-    tolerance = CONTRADICTION * lax.stop_gradient(largest)
+    allowed = tolerance(samples)
 
-    def given(sample: Any, before: tuple[Mean, Cov]) -> tuple[Mean, Cov, Update]:
-        S, UU, noise, values = sample
-        return condition(S, UU, values, noise, tolerance, *before)
-
-    def step(carry: Any, at: Any) -> Any:
+    def step(carry: Any, at: tuple[Joint, Sample]) -> Any:
         joint_step, sample = at
         before = predict(joint_step, *carry)
-        after = given(sample, before)
+        after = condition(sample, allowed, *before, whiten=whiten)
         return after[:2], keep(before, after)
 
-    seen = (setting.S, setting.UU, setting.noise, samples)
+    recorded = Sample(setting.S, setting.UU, setting.S_inverse, setting.noise, samples)
+    first_sample = jax.tree.map(lambda leaf: leaf[0], recorded)
+    later_samples = jax.tree.map(lambda leaf: leaf[1:], recorded)
     start = (mean_1, cov_1)
-    first = given(jax.tree.map(lambda leaf: leaf[0], seen), start)
-    later = jax.tree.map(lambda leaf: leaf[1:], seen)
-    # Derivatives compute a step again rather than keep all it went through.
-    _, rest = lax.scan(jax.checkpoint(step, prevent_cse=False), first[:2], (setting.joint, later))
+    after = condition(first_sample, allowed, *start, whiten=whiten)
+    # Derivatives compute a step again rather than keep all its intermediate values.
+    again = jax.checkpoint(step, prevent_cse=False)
+    _, later = lax.scan(again, after[:2], (setting.joint, later_samples))
     return jax.tree.map(
-        lambda one, others: jnp.concatenate([one[None], others])[..., :-1], keep(start, first), rest
+        lambda first, rest: jnp.concatenate([first[None], rest])[..., :-1],
+        keep(start, after),
+        later,
     )
+
+
+def condition(
+    sample: Sample,
+    allowed: Float[Array, "o trial"],
+    mean: Mean,
+    cov: Cov,
+    *,
+    whiten: bool,
+) -> tuple[Mean, Cov, Update, Bool[Array, "o trial"]]:
+    """The mean and covariance of z given one more sample, the update, and which channels contradict
+    the model.
+
+    The last trial has no samples: its covariance is what z varies by over all trials, which
+    `rounding_floor` needs.
+    """
+    S = sample.S
+    o, n = S.shape
+    present = ~jnp.isnan(sample.values)
+    across = jnp.einsum("oi,ijb->ojb", S, cov[:n])
+    among = jnp.einsum("ojb,kj->okb", across[:, :n], S) + sample.UU[:, :, None]
+    variance = jnp.einsum("kkb->kb", among)
+    channels = Channels(
+        residual=jnp.where(present, sample.values - S @ mean[:n], 0.0),
+        cov=among,
+        noise=sample.noise,
+        floor=rounding_floor(variance, variance[:, -1:]),
+        present=present,
+    )
+    rows = None
+    if whiten:
+        rows = jnp.broadcast_to(jnp.pad(S, ((0, 0), (0, n)))[:, :, None], (o, *mean.shape))
+    size = jnp.abs(S) @ jnp.abs(mean[:n])
+    mean, cov, update = eliminate(channels, mean, cov, across, rows)
+    contradicting = contradicts(update.unexplained, allowed, size)
+    # A difference that is tolerated is taken into the state: errors of rounded samples do not add
+    # up from step to step, and the filter for full observation, whose states are the samples,
+    # goes the same way.
+    mean = mean.at[:n].add(sample.S_inverse @ update.unexplained)
+    return mean, cov, update, contradicting

@@ -1,13 +1,14 @@
-"""From what a user hands in to groups of trials that the filter can work on.
+"""From what a user hands in to groups of trials that the filters can work on.
 
-Trials of one horizon and one condition share a problem, a policy and a run of the filter.
-Conditions that are real numbers (targets, loads) run together, so that a new one does not
+Trials of the same length and the same conditions share a problem, a policy and a run of the filter.
+Conditions that are real numbers (targets, loads) run together, so that a new value does not
 compile anew, and so do trials of similar length: the problems of the shorter ones are padded
 with steps in which nothing happens.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -26,12 +27,26 @@ from motorcost.model.solver import solve_each
 from motorcost.model.trials import Trials
 from motorcost.numerics.linalg import map_leading_axis
 
-# A function of steps and conditions, which may bring its own observer.
+# A function of steps and conditions to a problem, or to a problem and its observer.
 ProblemMaker = Callable[..., Problem | tuple[Problem, Observer]]
 ProblemOrTask = Problem | ProblemMaker
+
+# An `ObserverSpec` is a function from a problem to its observer.
 ObserverOrMaker = Observer | Callable[[Problem], Observer] | None
 
+Models = tuple[Problem, Policy | None, Observer]
+
 Kind = tuple[int, tuple[Any, ...]]  # a length, and a value for each condition
+
+# Lengths of trials that run together: the longest is at most so many times the shortest.
+_ALIKE_IN_LENGTH = 1.5
+
+# Conditions with unequal numbers of trials run together if they are padded to at most so many
+# times the number of trials.
+_PADDED_TRIALS = 4
+
+# Relative difference of two time steps that is rounding.
+_SAME_STEP = 1e-6
 
 
 class Group(eqx.Module):
@@ -44,82 +59,98 @@ class Group(eqx.Module):
     starts: Float[Array, "conditions n states"] | None
     complete: bool | None = eqx.field(static=True)  # no sample missing before a trial's end
 
+    @property
+    def models(self) -> Models:
+        """The problem, the policy and the observer of each condition."""
+        return self.problem, self.policy, self.observer
+
     def solved(self) -> Group:
-        """The same, with the policy that is best for what each agent believes."""
+        """The same group, with the policy that is optimal for what each agent believes."""
         if self.policy is not None:
             return self
         policy = solve_each(self.problem)
         return eqx.tree_at(lambda g: g.policy, self, policy, is_leaf=lambda leaf: leaf is None)
 
     def map(self, run: Callable[..., Any]) -> Any:
-        """What `run(problem, policy, observer, samples, starts)` gives for each condition."""
-        return map_leading_axis(
-            run, self.problem, self.policy, self.observer, self.samples, self.starts
-        )
+        """What `run(problem, policy, observer, samples, starts)` returns for each condition."""
+        return map_leading_axis(run, *self.models, self.samples, self.starts)
 
 
 def as_trials(problem: ProblemOrTask, observed: Any) -> Trials:
-    """`observed` as Trials, finite but for what is missing."""
-    if isinstance(observed, Trials):
-        trials = observed
-    elif not isinstance(problem, Problem):
-        raise InputError("a function needs Trials, which know their lengths and conditions")
-    else:
-        array = observed if checks.is_concrete(observed) else jnp.asarray(observed, float)
-        if checks.is_concrete(observed):
-            try:
-                array = np.ma.filled(np.ma.asarray(observed, float), np.nan)
-            except (TypeError, ValueError):
-                raise InputError(
-                    "observed must be an array of numbers (trial, time, channel); for trials of "
-                    "different length see Trials.recorded"
-                ) from None
-        if array.ndim != 3:
-            raise InputError(
-                f"observed must have axes (trial, time, channel), got shape {array.shape}"
-                + (". For a single trial write observed[None]" if array.ndim == 2 else "")
-            )
-        trials = Trials(array, jnp.arange(array.shape[1]) * problem.dt)
+    """`observed` as Trials, finite except where a sample is missing."""
     if not callable(problem) and not isinstance(problem, Problem):
-        raise InputError(f"a Problem or a function that makes one is needed, got {problem!r}")
+        raise InputError(
+            "problem must be a Problem or a function from steps and conditions to one, got "
+            f"{type(problem).__name__}"
+        )
+    trials = observed if isinstance(observed, Trials) else _from_array(problem, observed)
     if len(trials) == 0:
-        raise InputError("there are no trials")
+        raise InputError("observed must contain at least one trial, got none")
     if checks.is_concrete(trials.observed):
-        array = np.asarray(trials.observed)
-        if np.isinf(array).any():
-            trial, step, channel = (int(i) for i in np.argwhere(np.isinf(array))[0])
-            raise InputError(
-                f"observed must be finite, or NaN where a sample is missing: got "
-                f"{array[trial, step, channel]} in trial {trial}, step {step}, "
-                f"{trials.channel_names[channel]}"
-            )
-        if np.isnan(array).all():
-            raise InputError("all samples are missing: observed is NaN throughout")
+        _require_samples(trials)
     return trials
 
 
-def groups(
+def _from_array(problem: ProblemOrTask, observed: Any) -> Trials:
+    """Trials of one problem from an array (trial, time, channel)."""
+    if callable(getattr(observed, "trials", None)):  # Movements, whose module comes after this one
+        dt = problem.dt if isinstance(problem, Problem) else None
+        step = f"{float(dt):g}" if dt is not None and checks.is_concrete(dt) else "..."
+        raise InputError(
+            f"observed must be Trials, which lie on the model's grid, got "
+            f"{type(observed).__name__}: call its method trials(dt={step}), as in "
+            f"mc.io.read(file).trials(dt={step})"
+        )
+    if not isinstance(problem, Problem):
+        raise InputError(
+            "observed must be Trials where problem is a function, because Trials know their "
+            f"lengths and conditions, got {type(observed).__name__}: use "
+            "mc.Trials.recorded(samples, dt=...) or mc.io.read(file).trials(dt=...)"
+        )
+    array = observed if checks.is_concrete(observed) else jnp.asarray(observed, float)
+    if checks.is_concrete(observed):
+        try:
+            array = np.ma.filled(np.ma.asarray(observed, float), np.nan)
+        except (TypeError, ValueError):
+            raise InputError(
+                "observed must be an array of numbers (trial, time, channel), got "
+                f"{type(observed).__name__}: for trials of different lengths use "
+                "mc.Trials.recorded(samples, dt=...)"
+            ) from None
+    if array.ndim != 3:
+        raise InputError(
+            f"observed must have axes (trial, time, channel), got shape {array.shape}"
+            + (". For a single trial write observed[None]" if array.ndim == 2 else "")
+        )
+    return Trials(array, jnp.arange(array.shape[1]) * problem.dt)
+
+
+def _require_samples(trials: Trials) -> None:
+    """Raise if a sample is infinite, or if all samples are missing."""
+    array = np.asarray(trials.observed)
+    if np.isinf(array).any():
+        trial, step, channel = (int(i) for i in np.argwhere(np.isinf(array))[0])
+        raise InputError(
+            f"observed must be finite, or NaN where a sample is missing: got "
+            f"{array[trial, step, channel]} in trial {trial}, step {step}, "
+            f"{trials.channel_names[channel]}"
+        )
+    if np.isnan(array).all():
+        raise InputError("all samples are missing: observed is NaN throughout")
+
+
+def group_trials(
     problem: ProblemOrTask, trials: Trials, policy: Policy | None, observer: ObserverOrMaker
 ) -> Iterator[tuple[Group, np.ndarray]]:
-    """Groups of trials, and where each of their trials stands in the whole set: an index of
-    shape (condition, n), -1 for the places that only fill up a condition."""
-    if not (observer is None or isinstance(observer, Observer) or callable(observer)):
-        raise InputError(
-            f"observer must be made by mc.observe(problem, [...], noise=...), got {observer!r}"
-        )
-    if not (policy is None or isinstance(policy, Policy)):
-        raise InputError(f"policy must be made by mc.solve(problem), got {type(policy).__name__}")
+    """Groups of trials, each with the index of its trials in the whole set.
+
+    The index has shape (condition, n), with -1 in the places that only fill up a condition.
+    """
+    _require_kinds(problem, trials, policy, observer)
     if isinstance(problem, Problem):
-        _require_alike(trials)
+        _require_one_problem(trials)
         yield _group(problem, trials, policy, observer, np.arange(len(trials)))
         return
-    if policy is not None:
-        raise InputError("a policy belongs to one problem: give that problem, not a function")
-    if isinstance(observer, Observer):
-        raise InputError(
-            "an observer belongs to one problem: for a function give a function, as in "
-            "observer=lambda problem: mc.observe(problem, ['position'], noise=1e-3)"
-        )
     members: dict[Kind, list[int]] = {}
     rows = zip(*(values.tolist() for values in trials.conditions.values()), strict=True)
     for trial, length in enumerate(trials.lengths.tolist()):
@@ -130,16 +161,47 @@ def groups(
             yield from _batched(problem, trials, observer, {kind: members[kind] for kind in kinds})
             continue
         (length, row), which = kinds[0], members[kinds[0]]
-        one, seen = _made(problem, length, dict(zip(trials.conditions, row, strict=True)), observer)
-        yield _group(one, trials, None, seen, np.array(which))
+        condition = dict(zip(trials.conditions, row, strict=True))
+        of_kind, its_observer = _make(problem, length, condition, observer)
+        yield _group(of_kind, trials, None, its_observer, np.array(which))
+
+
+def _require_kinds(
+    problem: ProblemOrTask, trials: Trials, policy: Policy | None, observer: ObserverOrMaker
+) -> None:
+    """Raise unless policy and observer are what they must be beside this problem or task."""
+    if not (observer is None or isinstance(observer, Observer) or callable(observer)):
+        raise InputError(
+            "observer must be an Observer, as from mc.observe(problem, ['position'], noise=0.001), "
+            "or an ObserverSpec, as mc.ObserverSpec(['position'], noise=0.001), got "
+            f"{observer!r}"
+        )
+    if not (policy is None or isinstance(policy, Policy)):
+        raise InputError(
+            f"policy must be a Policy, as from mc.solve(problem), got {type(policy).__name__}"
+        )
+    if isinstance(problem, Problem):
+        return
+    if policy is not None:
+        raise InputError(
+            "a policy belongs to one problem: pass the problem that it was solved for, not a "
+            "function that makes problems"
+        )
+    lengths = np.unique(trials.lengths)
+    if isinstance(observer, Observer) and len(lengths) > 1:
+        raise InputError(
+            f"an Observer is for problems of one length, and the trials have from {lengths[0]} to "
+            f"{lengths[-1]} steps: pass an ObserverSpec, as in "
+            "observer=mc.ObserverSpec(['position'], noise=0.001)"
+        )
 
 
 def _alike_in_length(kinds: list[Kind]) -> list[list[Kind]]:
-    """`kinds`, which are sorted, in runs whose lengths are at most half as long again as the
-    first: each run compiles once, and little is spent on steps after a trial's end."""
+    """`kinds`, which are sorted, in runs of similar length: each run compiles once, and little is
+    spent on steps after a trial's end."""
     runs: list[list[Kind]] = []
     for kind in kinds:
-        if not runs or kind[0] > 1.5 * runs[-1][0][0]:
+        if not runs or kind[0] > _ALIKE_IN_LENGTH * runs[-1][0][0]:
             runs.append([])
         runs[-1].append(kind)
     return runs
@@ -153,12 +215,12 @@ def _group(
     which: np.ndarray,
 ) -> tuple[Group, np.ndarray]:
     """The group of the trials `which`, which share this problem."""
-    seen = _observer(problem, observer)
+    recorder = _observer(problem, observer)
     length = int(trials.lengths[which[0]])
-    _check(problem, seen, trials, length)
-    parts = (problem, policy, seen, trials.observed[which, :length], _starts(trials, which))
-    problem, policy, seen, samples, starts = jax.tree.map(lambda leaf: leaf[None], parts)
-    return Group(problem, policy, seen, samples, starts, trials.complete), which[None]
+    _check(problem, recorder, trials, length)
+    parts = (problem, policy, recorder, trials.observed[which, :length], _starts(trials, which))
+    problem, policy, recorder, samples, starts = jax.tree.map(lambda leaf: leaf[None], parts)
+    return Group(problem, policy, recorder, samples, starts, trials.complete), which[None]
 
 
 def _batched(
@@ -170,7 +232,7 @@ def _batched(
     """All kinds in one group, filled up to the longest and the most trials; if that would be
     mostly filling, those with about as many trials (up to the next power of two) share one."""
     counts = [len(which) for which in members.values()]
-    wasteful = max(counts) * len(counts) > 4 * sum(counts)
+    wasteful = max(counts) * len(counts) > _PADDED_TRIALS * sum(counts)
     sizes: dict[int, list[Kind]] = {}
     for kind, which in members.items():
         sizes.setdefault((len(which) - 1).bit_length() if wasteful else 0, []).append(kind)
@@ -180,29 +242,39 @@ def _batched(
             places[: len(members[kind])] = members[kind]
         length = max(kind[0] for kind in kinds)
         problems, observers = _stacked(task, list(trials.conditions), kinds, observer)
-        one, its_observer = jax.tree.map(lambda leaf: leaf[0], (problems, observers))
-        _check(one, its_observer, trials, length)
-        its_steps = np.where(index >= 0, trials.lengths[index], 0)
-        within = np.arange(length) < its_steps[:, :, None]
+        problem, recorder = jax.tree.map(lambda leaf: leaf[0], (problems, observers))
+        _check(problem, recorder, trials, length)
+        lengths = np.where(index >= 0, trials.lengths[index], 0)
+        within = np.arange(length) < lengths[:, :, None]
         samples = jnp.where(within[..., None], trials.observed[index][:, :, :length], jnp.nan)
-        yield (
-            Group(problems, None, observers, samples, _starts(trials, index), trials.complete),
-            index,
-        )
+        starts = _starts(trials, index)
+        yield Group(problems, None, observers, samples, starts, trials.complete), index
 
 
-def _made(
+def _make(
     task: ProblemMaker, length: int, condition: dict[str, Any], observer: ObserverOrMaker
 ) -> tuple[Problem, Observer]:
+    """The problem of one length and condition, and its observer."""
+    _require_arguments(task, ["steps", *condition])
+    result = task(steps=length, **condition)
+    return result if isinstance(result, tuple) else (result, _observer(result, observer))
+
+
+def _require_arguments(task: ProblemMaker, names: list[str]) -> None:
+    """Raise unless the task takes these arguments by name, as far as its signature tells.
+
+    A decorated function has the signature of what it decorates.
+    """
     try:
-        made = task(steps=length, **condition)
+        signature = inspect.signature(task)
+    except (TypeError, ValueError):  # not every function of C has a signature
+        return
+    try:
+        signature.bind(**dict.fromkeys(names))
     except TypeError as error:
-        if "argument" not in str(error):
-            raise
         raise InputError(
             f"the task must take steps and the conditions of the trials by name: {error}"
         ) from None
-    return made if isinstance(made, tuple) else (made, _observer(made, observer))
 
 
 def _stacked(
@@ -212,46 +284,50 @@ def _stacked(
     longest = max(length for length, _ in kinds)
 
     def of_length(length: int) -> tuple[Problem, Observer]:
-        rows = [row for its_length, row in kinds if its_length == length]
+        rows = [row for kind_length, row in kinds if kind_length == length]
 
         def make(condition: dict[str, Any]) -> tuple[Problem, Observer]:
-            problem, seen = _made(task, length, condition, observer)
-            return problem.padded(longest), seen.padded(longest)
+            problem, recorder = _make(task, length, condition, observer)
+            return problem.padded(longest), recorder.padded(longest)
 
         if not names:
             return jax.tree.map(lambda leaf: leaf[None], make({}))
         try:
             return jax.vmap(make)(dict(zip(names, np.array(rows).T, strict=True)))
         except jax.errors.JAXTypeError:  # a task in plain NumPy takes one condition at a time
-            each = [make(dict(zip(names, row, strict=True))) for row in rows]
-            return jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+            separate = [make(dict(zip(names, row, strict=True))) for row in rows]
+            return jax.tree.map(lambda *leaves: jnp.stack(leaves), *separate)
 
-    each = [of_length(length) for length in sorted({length for length, _ in kinds})]
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *each)
+    parts = [of_length(length) for length in sorted({length for length, _ in kinds})]
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
 def _starts(trials: Trials, index: np.ndarray) -> Any:
+    """The known starts of these trials, if starts are known."""
     return None if trials.starts is None else trials.starts[index]
 
 
 def _observer(problem: Problem, observer: ObserverOrMaker) -> Observer:
+    """The observer of this problem."""
     if observer is None:
         return observe(problem)
     return observer if isinstance(observer, Observer) else observer(problem)
 
 
-def _require_alike(trials: Trials) -> None:
+def _require_one_problem(trials: Trials) -> None:
+    """Raise unless all trials have the same length and conditions."""
     lengths = np.unique(trials.lengths)
     differ = [name for name, values in trials.conditions.items() if len(np.unique(values)) > 1]
     if len(lengths) > 1 or differ:
         what = "lengths" if len(lengths) > 1 else differ[0]
         raise InputError(
-            f"the trials differ in their {what}, so they need several problems: give a function "
+            f"the trials differ in their {what}, so they need several problems: pass a function "
             "of steps and conditions, as in functools.partial(mc.tasks.reaching, effort=1e-5)"
         )
 
 
 def _check(problem: Problem, observer: Observer, trials: Trials, length: int) -> None:
+    """Raise unless problem, observer and trials fit together."""
     T, o, n = observer.S.shape
     if length != problem.steps or trials.observed.shape[1] < length:
         raise InputError(
@@ -268,19 +344,33 @@ def _check(problem: Problem, observer: Observer, trials: Trials, length: int) ->
             f"the trials have {trials.observed.shape[2]} channels, the observer records {o}: "
             f"{', '.join(observer.channel_names)}"
         )
-    unnamed = checks.labels("channels", None, o, "channel")[0]
+    _check_channels(observer, trials)
+    if trials.starts is not None and trials.starts.shape[1] != n:
+        raise InputError(f"starts must have {n} states per trial, got {trials.starts.shape[1]}")
+    step = trials.times[1] - trials.times[0]
+    concrete = checks.is_concrete(step) and checks.is_concrete(problem.dt)
+    if concrete and not np.isclose(step, problem.dt, rtol=_SAME_STEP):
+        raise InputError(
+            f"the trials are on a grid of {float(step):g} s, the problem steps by "
+            f"{float(problem.dt):g} s"
+        )
+
+
+def _check_channels(observer: Observer, trials: Trials) -> None:
+    """Raise if names or units of channels are known and differ; units must then be converted."""
+    unnamed = checks.labels("channels", None, len(observer.channel_names), "channel")[0]
     names = (trials.channel_names, observer.channel_names)
     if names[0] != names[1] and unnamed not in names:
         raise InputError(
             f"the trials' channels are {', '.join(names[0])}; the observer records "
             f"{', '.join(names[1])}: they must be the same, in the same order"
         )
-    if trials.starts is not None and trials.starts.shape[1] != n:
-        raise InputError(f"starts must give {n} states a trial, got {trials.starts.shape[1]}")
-    step = trials.times[1] - trials.times[0]
-    both_known = checks.is_concrete(step) and checks.is_concrete(problem.dt)
-    if both_known and not np.isclose(step, problem.dt, rtol=1e-6):
+    units = zip(trials.channel_names, trials.channel_units, observer.channel_units, strict=True)
+    differ = [(name, have, need) for name, have, need in units if have and need and have != need]
+    if differ:
+        found = ", ".join(f"{name} in {have} (model: {need})" for name, have, need in differ)
+        convert = ", ".join(f'{name}="{need}"' for name, _, need in differ)
         raise InputError(
-            f"the trials are on a grid of {float(step):g} s, the problem steps by "
-            f"{float(problem.dt):g} s"
+            f"the trials have other units than the model: {found}; convert them with "
+            f"trials.in_units({convert})"
         )

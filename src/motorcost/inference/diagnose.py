@@ -1,0 +1,68 @@
+"""Errors that name what was wrong: a policy that was not found, a sample that contradicts."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int
+
+from motorcost.errors import ConvergenceError, InputError
+from motorcost.inference.elimination import NO_CONTRADICTION
+from motorcost.inference.filter import filter_setting, run_filter
+from motorcost.inference.grouping import Group
+from motorcost.model.trials import Trials
+
+
+def raise_if_failed(
+    group: Group,
+    index: np.ndarray,
+    trials: Trials,
+    converged: Bool[Array, " conditions"],
+    contradiction: Int[Array, "conditions N"],
+) -> None:
+    """Raise if a policy was not found or a sample contradicts the model.
+
+    `index` is where each trial of the group stands in `trials`. `converged` and `contradiction`
+    are what the filter found: the second is the index of each trial's first contradiction.
+    """
+    if not converged.all():
+        first = int(index[int(jnp.argmin(converged)), 0])
+        values = {name: values[first].item() for name, values in trials.conditions.items()}
+        raise ConvergenceError(
+            f"no policy was found{f' for the condition {values}' if values else ''}: its gains did "
+            "not settle, so these parameters may be far from any that make sense; solve(problem) "
+            "tells more"
+        )
+    contradicting = np.argwhere(np.asarray(contradiction) < NO_CONTRADICTION)
+    if len(contradicting):
+        condition, place = (int(i) for i in contradicting[0])
+        sample = int(contradiction[condition, place])
+        message = _contradiction(group, condition, place, sample)
+        raise InputError(f"trial {int(index[condition, place])} contradicts the model at {message}")
+
+
+def _contradiction(group: Group, condition: int, place: int, sample: int) -> str:
+    """What is wrong with a sample, which the filter that found it has named by its index.
+
+    The value that the sample must have comes from the general filter, whichever found it.
+    """
+    of_condition = jax.tree.map(lambda leaf: leaf[condition], group.solved())
+    observer, starts = of_condition.observer, of_condition.starts
+    setting = filter_setting(
+        of_condition.problem, of_condition.policy, observer, known_start=starts is not None
+    )
+    samples = of_condition.samples[place]
+    residuals = run_filter(
+        setting,
+        samples[..., None],
+        None if starts is None else starts[place][:, None],
+        lambda before, after: after[2].whitened.residual,
+        whiten=True,
+    )
+    step, channel = divmod(sample, samples.shape[1])
+    value = float(samples[step, channel])
+    must_be = value - float(residuals[step, channel, 0])
+    return (
+        f"step {step}: {observer.channel_names[channel]} is {value:.9g} and must be "
+        f"{must_be:.9g}, because the model has no noise in it there. Record it with noise "
+        "(noise=..., --noise), or give the world noise (V)"
+    )
