@@ -363,7 +363,10 @@ def reaches():
         ({"free": {"effort": (1e-8, 1e-2)}}, r"the support of effort must be made by .* \(1e-08"),
         ({"task": USUAL(steps=4)}, "a task is a function that makes a Problem, got P"),
         ({"trials": np.zeros((2, 8, 2))}, r"fitting needs Trials, got ndarray: mc.io.read\(file\)"),
-        ({"observer": mc.observe(USUAL())}, "observer was made for 30 steps, but a trial has 8"),
+        (
+            {"observer": mc.observe(USUAL())},
+            "observer was made for 30 steps of 5 states",
+        ),
         ({"observer": ["position"]}, r"observer must be an Observer, .* got \['position'\]"),
         (
             {"free": ["recording_noise", "recording_noise_position"]},

@@ -11,12 +11,12 @@ import numpy as np
 from motorcost import checks
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.derivative_free import METHODS, Method, check_available
-from motorcost.fitting.engine import default_evaluations, maximise
+from motorcost.fitting.engine import Maximum, maximise
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.progress import Progress, silent
 from motorcost.fitting.specification import Free, make_objective
 from motorcost.fitting.starts import choose_starts, explain_no_start
-from motorcost.inference.grouping import ObserverOrMaker
+from motorcost.model.observer import ObserverLike
 from motorcost.model.trials import Trials
 from motorcost.tasks.declare import Task
 
@@ -28,7 +28,7 @@ def fit(
     *,
     key: Any,
     fixed: Mapping[str, Any] | None = None,
-    observer: ObserverOrMaker = None,
+    observer: ObserverLike = None,
     method: Method = "gradient",
     n_starts: int = 10,
     starts: Sequence[Mapping[str, float]] = (),
@@ -63,27 +63,20 @@ def fit(
     checks.whole("n_starts", n_starts, 0 if starts else 1, "searches from drawn points")
     objective = make_objective(task, trials, free, fixed=fixed, observer=observer)
     check_available(method, objective.bounds)
-    p = len(objective.names)
-    most = default_evaluations(method, p) if max_evaluations is None else max_evaluations
-    checks.whole("max_evaluations", most, 1, "the most points a search may try")
+    if max_evaluations is not None:
+        checks.whole("max_evaluations", max_evaluations, 1, "the most points a search may try")
     given = [np.asarray(objective.point(values)) for values in starts]
-    total = n_starts + len(given)
-    size = max(total, 2 * p + 1)
-    report = silent if progress is None else progress
-
+    size = max(n_starts + len(given), 2 * len(objective.names) + 1)
     batched = BatchedObjective(objective, expected=size, priors=priors)
-    first_look = batched if method == "gradient" else batched.values_only()
-    starting = choose_starts(objective, first_look, jnp.stack([key]), n_starts, given)
-    report("searching", 0, total)
-    (maximum,) = maximise(
+    maximum = _maximum(
         batched,
-        starting,
-        max_evaluations=most,
-        method=method,
-        tick=lambda done: report("searching", done, total),
+        key,
+        n_starts,
+        given,
+        method,
+        max_evaluations,
+        silent if progress is None else progress,
     )
-    if maximum is None:
-        explain_no_start(objective, n_starts, given)
     prior = float(objective.log_prior(maximum.point)) if priors else 0.0
     return Fit(
         objective=objective,
@@ -98,3 +91,27 @@ def fit(
         size=size,
         notes=objective.notes,
     )
+
+
+def _maximum(
+    batched: BatchedObjective,
+    key: Any,
+    n_starts: int,
+    given: list[np.ndarray],
+    method: Method,
+    max_evaluations: int | None,
+    report: Progress,
+) -> Maximum:
+    """The maximum of the only data set, from the given and the drawn starts."""
+    objective, total = batched.objective, n_starts + len(given)
+    first_look = batched if method == "gradient" else batched.values_only()
+    starts = choose_starts(objective, first_look, jnp.stack([key]), n_starts, given)
+    report("searching", 0, total)
+    (maximum,) = maximise(
+        batched,
+        starts,
+        max_evaluations=max_evaluations,
+        method=method,
+        tick=lambda done: report("searching", done, total),
+    )
+    return explain_no_start(objective, n_starts, given) if maximum is None else maximum

@@ -14,8 +14,7 @@ import numpy as np
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.objective import Coordinate, DataSets, Grouping, Objective, step_and_rank
-from motorcost.inference.grouping import ObserverOrMaker
-from motorcost.model.observer import Observer, ObserverSpec
+from motorcost.model.observer import Observer, ObserverLike, ObserverSpec, resolve_observer
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials, trials_in_model_units
 from motorcost.tasks import parameter_units
@@ -36,7 +35,7 @@ def make_objective(
     free: Free,
     *,
     fixed: Mapping[str, Any] | None = None,
-    observer: ObserverOrMaker = None,
+    observer: ObserverLike = None,
 ) -> Objective:
     """The objective of these trials. See `fit` for the arguments."""
     checks.require_float64()
@@ -138,7 +137,7 @@ def _check_trials(trials: Any) -> None:
         raise InputError("there are no trials")
 
 
-def _observer_maker(observer: ObserverOrMaker, trials: Trials) -> Any:
+def _observer_maker(observer: ObserverLike, trials: Trials) -> Any:
     """The observer as a function of the problem, whatever it was given as."""
     if observer is None:
         return ObserverSpec(trials.channel_names)
@@ -159,14 +158,8 @@ class FixedObserver:
         self.observer = observer
 
     def __call__(self, problem: Problem) -> Observer:
-        """The observer, if it was made for a problem of this length."""
-        steps = self.observer.S.shape[0]
-        if steps != problem.steps:
-            raise InputError(
-                f"the observer was made for {steps} steps, but a trial has {problem.steps}: give "
-                "mc.ObserverSpec([...], noise=...), which fits every length"
-            )
-        return self.observer
+        """The observer, if it was made for a problem of this size."""
+        return resolve_observer(problem, self.observer)
 
 
 def _fixed_values(task: Task, fixed: Mapping[str, Any], step: float) -> dict[str, Any]:

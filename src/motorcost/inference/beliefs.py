@@ -16,12 +16,11 @@ from motorcost.inference.elimination import NO_CONTRADICTION, Whitened, first_co
 from motorcost.inference.filter import filter_setting, run_filter
 from motorcost.inference.grouping import (
     Group,
-    ObserverOrMaker,
     ProblemOrTask,
     as_trials,
     group_trials,
 )
-from motorcost.model.observer import Observer
+from motorcost.model.observer import Observer, ObserverLike
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 
@@ -52,7 +51,7 @@ def track_beliefs(
     observed: Any,
     *,
     policy: Policy | None = None,
-    observer: ObserverOrMaker = None,
+    observer: ObserverLike = None,
     smooth: bool = False,
 ) -> Beliefs:
     """The agent's belief and the state at each time, inferred from recorded trials.

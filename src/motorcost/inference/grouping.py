@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.model.observer import Observer, observe
+from motorcost.model.observer import Observer, ObserverLike, resolve_observer
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.solver import solve_each
@@ -31,8 +31,6 @@ from motorcost.numerics.linalg import map_leading_axis
 ProblemMaker = Callable[..., Problem | tuple[Problem, Observer]]
 ProblemOrTask = Problem | ProblemMaker
 
-# An `ObserverSpec` is a function from a problem to its observer.
-ObserverOrMaker = Observer | Callable[[Problem], Observer] | None
 
 Models = tuple[Problem, Policy | None, Observer]
 
@@ -140,7 +138,7 @@ def _require_samples(trials: Trials) -> None:
 
 
 def group_trials(
-    problem: ProblemOrTask, trials: Trials, policy: Policy | None, observer: ObserverOrMaker
+    problem: ProblemOrTask, trials: Trials, policy: Policy | None, observer: ObserverLike
 ) -> Iterator[tuple[Group, np.ndarray]]:
     """Groups of trials, each with the index of its trials in the whole set.
 
@@ -167,7 +165,7 @@ def group_trials(
 
 
 def _require_kinds(
-    problem: ProblemOrTask, trials: Trials, policy: Policy | None, observer: ObserverOrMaker
+    problem: ProblemOrTask, trials: Trials, policy: Policy | None, observer: ObserverLike
 ) -> None:
     """Raise unless policy and observer are what they must be beside this problem or task."""
     if not (observer is None or isinstance(observer, Observer) or callable(observer)):
@@ -211,11 +209,11 @@ def _group(
     problem: Problem,
     trials: Trials,
     policy: Policy | None,
-    observer: ObserverOrMaker,
+    observer: ObserverLike,
     which: np.ndarray,
 ) -> tuple[Group, np.ndarray]:
     """The group of the trials `which`, which share this problem."""
-    recorder = _observer(problem, observer)
+    recorder = resolve_observer(problem, observer)
     length = int(trials.lengths[which[0]])
     _check(problem, recorder, trials, length)
     parts = (problem, policy, recorder, trials.observed[which, :length], _starts(trials, which))
@@ -226,7 +224,7 @@ def _group(
 def _batched(
     task: ProblemMaker,
     trials: Trials,
-    observer: ObserverOrMaker,
+    observer: ObserverLike,
     members: dict[Kind, list[int]],
 ) -> Iterator[tuple[Group, np.ndarray]]:
     """All kinds in one group, filled up to the longest and the most trials; if that would be
@@ -252,12 +250,13 @@ def _batched(
 
 
 def _make(
-    task: ProblemMaker, length: int, condition: dict[str, Any], observer: ObserverOrMaker
+    task: ProblemMaker, length: int, condition: dict[str, Any], observer: ObserverLike
 ) -> tuple[Problem, Observer]:
     """The problem of one length and condition, and its observer."""
     _require_arguments(task, ["steps", *condition])
     result = task(steps=length, **condition)
-    return result if isinstance(result, tuple) else (result, _observer(result, observer))
+    made, recorder = result if isinstance(result, tuple) else (result, observer)
+    return made, resolve_observer(made, recorder)
 
 
 def _require_arguments(task: ProblemMaker, names: list[str]) -> None:
@@ -278,7 +277,7 @@ def _require_arguments(task: ProblemMaker, names: list[str]) -> None:
 
 
 def _stacked(
-    task: ProblemMaker, names: list[str], kinds: list[Kind], observer: ObserverOrMaker
+    task: ProblemMaker, names: list[str], kinds: list[Kind], observer: ObserverLike
 ) -> tuple[Problem, Observer]:
     """The problems and observers of several kinds, along a leading axis."""
     longest = max(length for length, _ in kinds)
@@ -307,13 +306,6 @@ def _starts(trials: Trials, index: np.ndarray) -> Any:
     return None if trials.starts is None else trials.starts[index]
 
 
-def _observer(problem: Problem, observer: ObserverOrMaker) -> Observer:
-    """The observer of this problem."""
-    if observer is None:
-        return observe(problem)
-    return observer if isinstance(observer, Observer) else observer(problem)
-
-
 def _require_one_problem(trials: Trials) -> None:
     """Raise unless all trials have the same length and conditions."""
     lengths = np.unique(trials.lengths)
@@ -328,16 +320,11 @@ def _require_one_problem(trials: Trials) -> None:
 
 def _check(problem: Problem, observer: Observer, trials: Trials, length: int) -> None:
     """Raise unless problem, observer and trials fit together."""
-    T, o, n = observer.S.shape
+    _, o, n = observer.S.shape
     if length != problem.steps or trials.observed.shape[1] < length:
         raise InputError(
             f"the trials have {min(length, trials.observed.shape[1])} steps, the problem has "
             f"{problem.steps}"
-        )
-    if problem.steps != T or n != len(problem.state_names):
-        raise InputError(
-            f"the observer was made for {T} steps of {n} states, the problem has "
-            f"{problem.steps} of {len(problem.state_names)}"
         )
     if trials.observed.shape[2] != o:
         raise InputError(

@@ -25,12 +25,12 @@ from motorcost.inference.fully_observed import (
 from motorcost.inference.grouping import (
     Group,
     Models,
-    ObserverOrMaker,
     ProblemMaker,
     ProblemOrTask,
     as_trials,
     group_trials,
 )
+from motorcost.model.observer import ObserverLike
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.solver import solve_each
@@ -42,7 +42,7 @@ def log_likelihood(
     observed: Any,
     *,
     policy: Policy | None = None,
-    observer: ObserverOrMaker = None,
+    observer: ObserverLike = None,
     per_trial: bool = False,
 ) -> Array:
     """The log likelihood of recorded trials.

@@ -14,8 +14,8 @@ from motorcost.errors import InputError
 from motorcost.fitting.specification import takes_arguments
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
-from motorcost.study.task_lookup import defaults_of, units_of
-from motorcost.tasks.declare import Task
+from motorcost.study.task_lookup import defaults_of
+from motorcost.tasks.declare import Task, parameter_units
 
 # Beyond this ratio of a recording's extent to the target's distance, units are wrong.
 SCALE = 30.0
@@ -110,7 +110,7 @@ def for_model(
     if unused:
         note = f"conditions that {task_name} does not take: {', '.join(unused)}"
         movements = movements.noted(note)
-    movements = in_model_units(movements, problem, units_of(task))
+    movements = in_model_units(movements, problem, parameter_units(task))
     check_scale(movements, problem, task, fixed)
     if dt is None:
         dt = sampling_interval(movements)
@@ -187,7 +187,7 @@ def check_scale(
     defaults = defaults_of(task)
     if "target" not in defaults or not len(movements):
         return
-    unit = units_of(task)["target"]
+    unit = parameter_units(task)["target"]
     target = movements.conditions.get("target", fixed.get("target", defaults["target"]))
     distance = float(np.median(np.abs(np.asarray(target, float))))
     state_units = dict(zip(problem.state_names, problem.state_units, strict=True))

@@ -57,12 +57,6 @@ def defaults_of(task: Task) -> dict[str, Any]:
     return tasks.defaults(task) if hasattr(task, "parameters") else {}
 
 
-def units_of(task: Task) -> dict[str, str]:
-    """The units of a task's declared parameters; empty for a task that declares none."""
-    declared = tasks.parameters(task) if hasattr(task, "parameters") else {}
-    return {name: parameter.unit for name, parameter in declared.items()}
-
-
 def example_problem(task: Task, name: str, fixed: Mapping[str, Any]) -> Problem:
     """The problem that a task makes with its defaults, for the names and units of its states."""
     try:

@@ -1,5 +1,7 @@
 """Random problems, on which a method can be tried (appendix F.3 of the paper)."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple
 
 import jax
@@ -60,6 +62,24 @@ def random_problem(
     M = drawn._replace(
         V=additive_noise * drawn.V, W=additive_noise * drawn.W, E=internal_noise * drawn.E
     )
+    task = _task_of(M, start_spread)
+    # What the task was drawn with, so that a fit of it can be stored and loaded again. The task is
+    # in it too, because a function that wraps the task copies this attribute.
+    task.drawn_with = {  # type: ignore[attr-defined]
+        "task": task,
+        "key": key,
+        "senses": k,
+        "control_noises": c,
+        "state_noises": d,
+        "additive_noise": additive_noise,
+        "internal_noise": internal_noise,
+        "start_spread": start_spread,
+    }
+    return task
+
+
+def _task_of(M: _Matrices, start_spread: Any) -> Task:
+    """The task whose problems have these matrices."""
     off_target = jnp.array([1.0, 0.0, 0.0, 0.0, -1.0])
 
     @declare(**_PARAMETERS)
@@ -77,18 +97,6 @@ def random_problem(
             states=["state_1", "state_2", "state_3", "state_4", "target"],
         )
 
-    # What the task was drawn with, so that a fit of it can be stored and loaded again. The task is
-    # in it too, because a function that wraps the task copies this attribute.
-    task.drawn_with = {  # type: ignore[attr-defined]
-        "task": task,
-        "key": key,
-        "senses": k,
-        "control_noises": c,
-        "state_noises": d,
-        "additive_noise": additive_noise,
-        "internal_noise": internal_noise,
-        "start_spread": start_spread,
-    }
     return task
 
 
