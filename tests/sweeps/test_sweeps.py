@@ -340,3 +340,10 @@ def test_importing_is_quick():
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "set()"
+
+
+def test_without_dask_an_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    monkeypatch.delitem(sys.modules, "motorcost.sweeps.cluster", raising=False)
+    with pytest.raises(InputError, match=r"need cloudpickle: pip install 'motorcost\[dask\]'"):
+        sweep(draw, GRID, workers=1)

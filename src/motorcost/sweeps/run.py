@@ -156,7 +156,14 @@ def _run_here(work: Work, reporter: Reporter) -> None:
 
 def _run_on_dask(work: Work, reporter: Reporter, workers: int | None, scheduler: Any) -> None:
     with interrupts.postponed() as check:
-        from motorcost.sweeps import cluster  # slow to import
+        try:
+            from motorcost.sweeps import cluster  # slow to import
+        except ModuleNotFoundError as error:
+            raise InputError(
+                f"sweeps on several processes or on Dask need {error.name}: "
+                "pip install 'motorcost[dask]'; without workers= and scheduler= a sweep runs in "
+                "this process"
+            ) from None
 
         dispatch = cluster.Dispatch(work, reporter.workers_counted, check)
         with cluster.connected(workers, scheduler) as connection:
