@@ -118,3 +118,15 @@ def test_bad_arguments_are_told():
         mc.sweep(recovery, columns | {"n_trials": [5]}, call="arrays", folder="nowhere/at/all")
     with pytest.raises(mc.InputError, match=r"measure is called with \(key, truth, true_policy"):
         mc.Recovery(mc.tasks.reaching, ["effort"], measure=lambda truth, found: {})
+
+
+def test_an_observer_itself_will_do():
+    """Rows are those of its specification."""
+    spec = mc.ObserverSpec(["position", "velocity"], noise=[1e-3, 1e-2])
+    common = {"n_trials": 5, "n_starts": 1, "fixed": FIXED}
+    column = {"effort": EFFORT["effort"][:1]}
+    by_spec, by_observer = (
+        mc.Recovery(mc.tasks.reaching, FREE, observer=observer, **common)(keys=KEYS[:1], **column)
+        for observer in (spec, spec(mc.tasks.reaching(**FIXED)))
+    )
+    assert_allclose(by_observer["effort_found"], by_spec["effort_found"], rtol=1e-9)

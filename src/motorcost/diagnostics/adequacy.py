@@ -10,9 +10,14 @@ from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
 from motorcost.inference.beliefs import Beliefs
 
-# What counts as a miss large enough to mention: of the variance and the correlation from step to
-# step of innovations, and of the share of samples within the band of 95 %.
-VARIANCE, CORRELATION, COVERAGE = 0.15, 0.1, 0.05
+# Deviations that are large enough to mention. Of the variance of whitened innovations, from 1.
+VARIANCE = 0.15
+# Of their mean, and of their correlation from one sample to the next, from 0.
+CORRELATION = 0.1
+# Of the share of samples within the simulated band of 95 %.
+COVERAGE = 0.05
+# Standard errors that chance alone exceeds once in a hundred times.
+BY_CHANCE = 2.6
 
 
 @dataclass(frozen=True)
@@ -40,32 +45,32 @@ class Channel:
         """What the model misses, in sentences; empty if it misses nothing large."""
         if self.n < 10:
             return []
-        said = []
-        few = 2.6 / np.sqrt(self.n)  # what chance alone does, once in a hundred
+        sentences = []
+        few = BY_CHANCE / np.sqrt(self.n)
         if abs(self.mean) > max(few, CORRELATION):
             way = "more" if self.mean > 0 else "less"
-            said.append(
+            sentences.append(
                 f"{self.name} is on average {way} than predicted, by {abs(self.mean):.2f} SD."
             )
         if abs(self.variance - 1) > max(2 * few, VARIANCE):
             way = "more" if self.variance > 1 else "less"
-            said.append(
+            sentences.append(
                 f"{self.name} varies {way} from sample to sample than the model says: "
                 f"{self.variance:.2g} times its variance."
             )
         if abs(self.lag) > max(few, CORRELATION):
-            said.append(
+            sentences.append(
                 f"{self.name} misses persist from one sample to the next (correlation "
                 f"{self.lag:+.2f}): the movement's course is not quite the model's."
             )
         # The samples of a trial miss together: it is the number of trials that counts.
-        by_chance = 2.6 * np.sqrt(self.covered * (1 - self.covered) / self.trials)
+        by_chance = BY_CHANCE * np.sqrt(self.covered * (1 - self.covered) / self.trials)
         if abs(self.coverage - self.covered) > max(COVERAGE, by_chance):
-            said.append(
+            sentences.append(
                 f"{100 * self.coverage:.0f} % of {self.name} samples lie within the band where "
                 f"{100 * self.covered:.0f} % should."
             )
-        return said
+        return sentences
 
 
 @dataclass(frozen=True)
@@ -134,8 +139,8 @@ def _judged(
     variance = float(e.var())
     products = [
         values[1:] * values[:-1]
-        for one, present in zip(innovations, there, strict=True)
-        if (values := one[present]).size > 1
+        for trial, present in zip(innovations, there, strict=True)
+        if (values := trial[present]).size > 1
     ]
     lag = float(np.concatenate(products).mean() / np.mean(e**2)) if products else 0.0
     return Channel(

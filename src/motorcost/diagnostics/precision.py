@@ -1,6 +1,6 @@
 """Before an experiment: how many trials give which error bar."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,8 +12,7 @@ from motorcost.errors import InputError
 from motorcost.fitting.information import Direction, covariance_of, directions, observed_information
 from motorcost.fitting.objective import Objective, scores
 from motorcost.fitting.specification import Free, make_objective, takes_arguments
-from motorcost.model.observer import Observer, ObserverSpec
-from motorcost.model.problem import Problem
+from motorcost.model.observer import ObserverLike, ObserverSpec
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
 from motorcost.tasks import parameters
@@ -23,7 +22,9 @@ from motorcost.tasks.supports import Support
 
 @dataclass(frozen=True)
 class Precision:
-    """What trials will tell: the information of one trial, on the lines of the parameters.
+    """The error bars to expect from an experiment. Made by `expected_precision`.
+
+    `information` is that of one trial, on the search scale of the parameters.
 
     `standard_errors` are by name, in natural units, for each of `n_trials`; `relative_errors` of
     natural logarithms. `monte_carlo` is the relative error of these figures themselves.
@@ -41,7 +42,7 @@ class Precision:
         return self.objective.names
 
     def search_scale_errors(self, n_trials: int) -> dict[str, float]:
-        """Standard errors on the (mostly logarithmic) line, with that many trials."""
+        """Standard errors on the search scale (mostly logarithmic), with that many trials."""
         cov = covariance_of(self.objective.supports, n_trials * self.information)
         return dict(zip(self.names, np.sqrt(np.diagonal(cov)).tolist(), strict=True))
 
@@ -51,19 +52,19 @@ class Precision:
         values, errors = self.objective.values(self.point), self.standard_errors
         return {
             name: [error / abs(value) if value else np.inf for error in errors[name]]
-            for name, value in ((name, float(it)) for name, it in values.items())
+            for name, value in ((name, float(x)) for name, x in values.items())
         }
 
     @property
     def standard_errors(self) -> dict[str, list[float]]:
         """By name, in natural units, for each number of trials."""
         values = self.objective.values(self.point)
-        each = [self.search_scale_errors(n) for n in self.n_trials]
+        by_count = [self.search_scale_errors(n) for n in self.n_trials]
         scale = {
             c.name: float(values[c.name]) if c.support.logarithmic else 1.0
             for c in self.objective.coordinates
         }
-        return {name: [errors[name] * scale[name] for errors in each] for name in self.names}
+        return {name: [errors[name] * scale[name] for errors in by_count] for name in self.names}
 
     @property
     def monte_carlo(self) -> float:
@@ -83,8 +84,8 @@ class Precision:
         many = 10**12  # so many that only what no number of trials tells is infinite
         errors = replace(self, n_trials=(many,)).relative_errors
         return {
-            name: float(np.ceil(many * (each[0] / relative_error) ** 2))
-            for name, each in errors.items()
+            name: float(np.ceil(many * (error / relative_error) ** 2))
+            for name, (error,) in errors.items()
         }
 
     def __str__(self) -> str:
@@ -93,8 +94,8 @@ class Precision:
         lines = [f"{'parameter':<{width}}  {'at':>10}  {head}"]
         values = self.objective.values(self.point)
         for name, errors in self.relative_errors.items():
-            each = "  ".join(f"{100 * error:>13.3g} %" for error in errors)
-            lines.append(f"{name:<{width}}  {float(values[name]):>10.4g}  {each}")
+            percents = "  ".join(f"{100 * error:>13.3g} %" for error in errors)
+            lines.append(f"{name:<{width}}  {float(values[name]):>10.4g}  {percents}")
         lines.append(f"Expected standard errors, known to about {100 * self.monte_carlo:.1g} %.")
         return "\n".join([*lines, *[d.words for d in self.directions if d.words]])
 
@@ -106,12 +107,12 @@ def expected_precision(
     n_trials: int | Sequence[int],
     key: Any,
     free: Free | None = None,
-    observer: Callable[[Problem], Observer] | None = None,
+    observer: ObserverLike = None,
     simulated: int = 1000,
 ) -> Precision:
     """The error bars to expect from an experiment with `n_trials` (one number, or several).
 
-    - `at`: the parameters that are thought true, by name; conditions (target, steps) too.
+    - `at`: the assumed true values of parameters, by name; conditions (target, steps) too.
     - `free`: which of them are to be inferred; if left out, all in `at` that have a support.
     - `observer`: as in `fit`; all states without noise if left out.
     - `simulated`: trials from which the information is averaged.
@@ -122,23 +123,22 @@ def expected_precision(
     checks.random_key(key)
     checks.whole("simulated", simulated, 2, "trials to average over")
     noise = {name: value for name, value in at.items() if name not in takes_arguments(task)}
-    given = {name: value for name, value in at.items() if name not in noise}
+    task_values = {name: value for name, value in at.items() if name not in noise}
     if noise and not isinstance(observer, ObserverSpec):
         checks.one_of("parameter", next(iter(noise)), takes_arguments(task))
     if free is None:
         has = parameters(task) if hasattr(task, "parameters") else {}
-        free = [name for name in given if name in has and has[name].support is not None]
+        free = [name for name in task_values if name in has and has[name].support is not None]
         free = [*free, *noise]
     for name in free:
         if name not in at:
-            raise InputError(f"{name} is free, so `at` must say what it is thought to be")
-    problem = task(**given)
+            raise InputError(f"{name} is free, so `at` must have its assumed true value")
+    problem = task(**task_values)
     seen = ObserverSpec(problem.state_names) if observer is None else observer
     if isinstance(seen, ObserverSpec) and noise:
         seen = seen.with_noises(noise)
-    its_observer = seen(problem)
-    trials = simulate(problem, solve(problem), n_trials=simulated, key=key, observer=its_observer)
-    held = {name: value for name, value in given.items() if name not in (*free, "steps")}
+    trials = simulate(problem, solve(problem), n_trials=simulated, key=key, observer=seen)
+    held = {name: value for name, value in task_values.items() if name not in (*free, "steps")}
     objective = make_objective(
         task, trials, _wide(task, free, at, trials), fixed=held, observer=seen
     )
@@ -166,7 +166,7 @@ def _information(objective: Objective, point: np.ndarray) -> np.ndarray:
 
 
 def _wide(task: Task, free: Free, at: Mapping[str, Any], trials: Any) -> Free:
-    """Supports that hold what is thought true, whatever the usual ones are."""
+    """Supports that contain the assumed true values, whatever the usual ones are."""
     if isinstance(free, Mapping):
         return free
     usual = make_objective(

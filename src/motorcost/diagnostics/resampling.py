@@ -38,13 +38,14 @@ class Bootstrap:
     def estimates(self) -> dict[str, np.ndarray]:
         """By name, each experiment's estimate in natural units."""
         return {
-            name: np.asarray(it) for name, it in self.fit.objective.values(self.points.T).items()
+            name: np.asarray(value)
+            for name, value in self.fit.objective.values(self.points.T).items()
         }
 
     @property
     def standard_errors(self) -> dict[str, float]:
         """By name, the standard deviation of the estimates in natural units."""
-        return {name: float(np.std(it, ddof=1)) for name, it in self.estimates.items()}
+        return {name: float(np.std(value, ddof=1)) for name, value in self.estimates.items()}
 
     def interval(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
         """By name, the middle `level` of the estimates."""

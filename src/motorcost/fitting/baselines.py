@@ -53,18 +53,18 @@ def _plain(problem: Problem, control: Any, state: Any) -> Problem:
     steady noise of the same strength instead; so has what the agent believes, as far as it
     believed in signal-dependent noise."""
 
-    def without(one: Problem) -> Problem:
-        motor = [] if control is None else [C @ control for C in jnp.moveaxis(one.C, 1, 0)]
-        sensory = [] if state is None else [D @ state for D in jnp.moveaxis(one.D, 1, 0)]
-        V = jnp.concatenate([one.V, *motor], axis=-1)
-        W = jnp.concatenate([one.W, *sensory], axis=-1)
-        return one.replace(C=[], D=[], V=V, W=W)
+    def without(part: Problem) -> Problem:
+        motor = [] if control is None else [C @ control for C in jnp.moveaxis(part.C, 1, 0)]
+        sensory = [] if state is None else [D @ state for D in jnp.moveaxis(part.D, 1, 0)]
+        V = jnp.concatenate([part.V, *motor], axis=-1)
+        W = jnp.concatenate([part.W, *sensory], axis=-1)
+        return part.replace(C=[], D=[], V=V, W=W)
 
     plain = without(problem)
     return plain if problem.believed is None else plain.with_believed(without(problem.believed))
 
 
-def _changed(task: Task, change: Callable[..., Problem], with_arguments: bool = False) -> Task:
+def _changed(task: Task, change: Callable[..., Problem], *, with_arguments: bool = False) -> Task:
     """A task that changes the problems of another, and declares the same parameters."""
 
     @wraps(task)

@@ -65,14 +65,14 @@ def fit(
     check_available(method, objective.bounds)
     if max_evaluations is not None:
         checks.whole("max_evaluations", max_evaluations, 1, "the most points a search may try")
-    given = [np.asarray(objective.point(values)) for values in starts]
-    size = max(n_starts + len(given), 2 * len(objective.names) + 1)
+    given_points = [np.asarray(objective.point(values)) for values in starts]
+    size = max(n_starts + len(given_points), 2 * len(objective.names) + 1)
     batched = BatchedObjective(objective, expected=size, priors=priors)
     maximum = _maximum(
         batched,
         key,
         n_starts,
-        given,
+        given_points,
         method,
         max_evaluations,
         silent if progress is None else progress,
@@ -97,15 +97,15 @@ def _maximum(
     batched: BatchedObjective,
     key: Any,
     n_starts: int,
-    given: list[np.ndarray],
+    given_points: list[np.ndarray],
     method: Method,
     max_evaluations: int | None,
     report: Progress,
 ) -> Maximum:
     """The maximum of the only data set, from the given and the drawn starts."""
-    objective, total = batched.objective, n_starts + len(given)
+    objective, total = batched.objective, n_starts + len(given_points)
     first_look = batched if method == "gradient" else batched.values_only()
-    starts = choose_starts(objective, first_look, jnp.stack([key]), n_starts, given)
+    starts = choose_starts(objective, first_look, jnp.stack([key]), n_starts, given_points)
     report("searching", 0, total)
     (maximum,) = maximise(
         batched,
@@ -114,4 +114,4 @@ def _maximum(
         method=method,
         tick=lambda done: report("searching", done, total),
     )
-    return explain_no_start(objective, n_starts, given) if maximum is None else maximum
+    return explain_no_start(objective, n_starts, given_points) if maximum is None else maximum

@@ -133,7 +133,7 @@ class Fit:
 
     def beliefs(self, *, smooth: bool = False) -> Beliefs:
         """Return what the agent believed in each trial, at the estimates; see `track_beliefs`."""
-        return _beliefs(self.objective, jnp.asarray(self.point), smooth)
+        return _beliefs(self.objective, jnp.asarray(self.point), smooth=smooth)
 
     def predict(
         self, *, n_trials: int, key: Any, steps: int | None = None, **conditions: Any
@@ -417,6 +417,6 @@ class Fit:
 
 
 @eqx.filter_jit
-def _beliefs(objective: Objective, point: Float[Array, " p"], smooth: bool) -> Beliefs:
+def _beliefs(objective: Objective, point: Float[Array, " p"], *, smooth: bool) -> Beliefs:
     # Compiled as a whole: trials of many lengths would else compile many small pieces.
     return track_beliefs(objective.at(point), objective.trials, smooth=smooth)

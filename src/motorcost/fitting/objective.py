@@ -194,9 +194,9 @@ class Objective(eqx.Module):
         """The values of the free parameters in the groups of these numbers, by name."""
         values = {}
         for name in dict.fromkeys(c.parameter for c in self.coordinates):
-            own = [i for i, c in enumerate(self.coordinates) if c.parameter == name]
-            support = self.coordinates[own[0]].support
-            of_groups = support.from_search_scale(point[np.array(own)])
+            indices_of_groups = [i for i, c in enumerate(self.coordinates) if c.parameter == name]
+            support = self.coordinates[indices_of_groups[0]].support
+            of_groups = support.from_search_scale(point[np.array(indices_of_groups)])
             values[name] = of_groups[0 if support.per is None else indices[support.per]]
         return values
 

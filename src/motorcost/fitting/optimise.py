@@ -7,8 +7,8 @@ so that thousands of them cost one batched evaluation per round.
 
 Written here because no library runs bounded searches in step: SciPy's L-BFGS-B runs one search at a
 time, so that points could be batched only with a thread for each, and even alone takes a hundred
-times as long between two evaluations (`python benchmarks/searches.py`: 4 µs against 766); Optimistix's
-BFGS knows no bounds.
+times as long between two evaluations (`python benchmarks/searches.py`: 4 µs against 766);
+Optimistix's BFGS knows no bounds.
 """
 
 from __future__ import annotations

@@ -20,9 +20,21 @@ from motorcost.fitting.derivative_free import METHODS, Method, check_available
 from motorcost.fitting.engine import Maximum, maximise
 from motorcost.fitting.information import covariance_of
 from motorcost.fitting.objective import DataSets, Objective, step_and_rank
-from motorcost.fitting.specification import Free, coordinates_of, supports_of, takes_arguments
+from motorcost.fitting.specification import (
+    FixedObserver,
+    Free,
+    coordinates_of,
+    supports_of,
+    takes_arguments,
+)
 from motorcost.fitting.starts import choose_starts
-from motorcost.model.observer import Observer, ObserverSpec, observe
+from motorcost.model.observer import (
+    Observer,
+    ObserverLike,
+    ObserverSpec,
+    observe,
+    resolve_observer,
+)
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
@@ -69,7 +81,7 @@ class Recovery:
     free: Free
     n_trials: int = 100
     n_starts: int = 10
-    observer: Callable[[Problem], Observer] | None = None
+    observer: ObserverLike = None
     fitted: Task | None = None
     policy: Callable[[Problem], Policy] | None = None
     fixed: Mapping[str, Any] | tuple[tuple[str, Any], ...] = ()
@@ -83,6 +95,8 @@ class Recovery:
         if self.measure is not None:
             checks.takes("measure", self.measure, *MEASURED)
         # As tuples, which can be compared: so programs are compiled once.
+        if isinstance(self.observer, Observer):
+            object.__setattr__(self, "observer", FixedObserver(self.observer))
         supports = supports_of(self.task, self.free, self.observer)
         object.__setattr__(self, "free", tuple(supports.items()))
         object.__setattr__(self, "fixed", tuple(dict(self.fixed).items()))
@@ -102,13 +116,11 @@ class Recovery:
         values = dict(self.fixed) | dict(values)
         of_task = {name: value for name, value in values.items() if name not in self.noises}
         problem = self.task(**of_task)
-        if self.observer is None:
-            return problem, observe(problem)
         noises = {name: value for name, value in values.items() if name in self.noises}
         if noises:
             assert isinstance(self.observer, ObserverSpec)  # others have no noises by name
             return problem, self.observer.with_noises(noises)(problem)
-        return problem, self.observer(problem)
+        return problem, resolve_observer(problem, self.observer)
 
     def check_columns(self, names: Iterable[str], static: Collection[str]) -> None:
         """Raise unless these can be the columns of a sweep, some of them the same in a call."""
@@ -177,7 +189,7 @@ def _batched(
 ) -> BatchedObjective:
     """The objective of all data sets, which differ in their samples and in the rows' values."""
     supports = recovery.supports
-    observer = recovery.observer or observe
+    observer: Any = recovery.observer or observe
     D, N, T, o = samples.shape
     columns = {name: value for name, value in rows.items() if name not in supports}
     columns |= {TRUE + name: rows[name] for name in supports if name in rows}

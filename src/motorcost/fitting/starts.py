@@ -31,7 +31,7 @@ def choose_starts(
     evaluate: Evaluate,
     keys: Any,
     n_starts: int,
-    given: Sequence[np.ndarray] = (),
+    given_points: Sequence[np.ndarray] = (),
 ) -> np.ndarray:
     """For each data set (one per key) the `given` points and the `n_starts` best of those drawn
     that are far from each other.
@@ -49,7 +49,7 @@ def choose_starts(
             for k, support in enumerate(objective.supports)
         ]
         drawn = np.stack(columns, axis=2)
-    fixed = np.broadcast_to(np.reshape(given, (1, -1, p)), (D, len(given), p))
+    fixed = np.broadcast_to(np.reshape(given_points, (1, -1, p)), (D, len(given_points), p))
     points = np.concatenate([fixed, drawn], axis=1)
     which = np.repeat(np.arange(D), points.shape[1])
     values, gradients = evaluate(which, points.reshape(-1, p))
@@ -59,9 +59,11 @@ def choose_starts(
     width = np.array([support.width for support in objective.supports])
     kept = [
         chosen[_best_apart(value, chosen / width, n_starts)]
-        for value, chosen in zip(values[:, len(given) :], points[:, len(given) :], strict=True)
+        for value, chosen in zip(
+            values[:, len(given_points) :], points[:, len(given_points) :], strict=True
+        )
     ]
-    return np.concatenate([points[:, : len(given)], np.stack(kept)], axis=1)
+    return np.concatenate([points[:, : len(given_points)], np.stack(kept)], axis=1)
 
 
 def _best_apart(values: np.ndarray, points: np.ndarray, count: int) -> np.ndarray:
@@ -86,12 +88,12 @@ def _best_apart(values: np.ndarray, points: np.ndarray, count: int) -> np.ndarra
 
 
 def explain_no_start(
-    objective: Objective, n_starts: int, given: Sequence[np.ndarray] = ()
+    objective: Objective, n_starts: int, given_points: Sequence[np.ndarray] = ()
 ) -> NoReturn:
     """Raise what is wrong where no start is possible: most often a sample that contradicts."""
     middle = np.array([support.middle for support in objective.supports])
-    log_likelihood(objective.at(given[0] if len(given) else middle), objective.trials)
-    tried = len(given) + n_starts * DRAWN_PER_START
+    log_likelihood(objective.at(given_points[0] if len(given_points) else middle), objective.trials)
+    tried = len(given_points) + n_starts * DRAWN_PER_START
     raise ConvergenceError(
         f"none of {tried} points within the supports has a finite likelihood: narrow the supports, "
         "or check units, targets and recording noise"

@@ -255,8 +255,8 @@ def _make(
     """The problem of one length and condition, and its observer."""
     _require_arguments(task, ["steps", *condition])
     result = task(steps=length, **condition)
-    made, recorder = result if isinstance(result, tuple) else (result, observer)
-    return made, resolve_observer(made, recorder)
+    problem, recorder = result if isinstance(result, tuple) else (result, observer)
+    return problem, resolve_observer(problem, recorder)
 
 
 def _require_arguments(task: ProblemMaker, names: list[str]) -> None:
