@@ -13,8 +13,9 @@ import numpy as np
 from motorcost.fitting.objective import DataSets, Objective, evaluate
 from motorcost.numerics.linalg import batch_size
 
-# Samples whose likelihoods even an accelerator computes at once: some 10 GB go through its memory.
-MOST_SAMPLES = 100_000_000
+# States of samples (trials, times and states) whose likelihoods even an accelerator computes at once:
+# some 10 GB go through its memory.
+MOST_STATES = 100_000_000
 
 
 class BatchedObjective:
@@ -40,8 +41,10 @@ class BatchedObjective:
         self._cores = cores_to_use()
         # Problems that are solved side by side wait for the slowest, so with many problems at each
         # point there is nothing to gain from several points in a batch.
-        few = max(1, batch_size(objective.n_states(self.data)) // objective.n_problems)
-        fit_in_memory = max(1, MOST_SAMPLES // objective.trials.observed.size)
+        n = objective.n_states(self.data)
+        few = max(1, batch_size(n) // objective.n_problems)
+        N, T, _ = objective.trials.observed.shape
+        fit_in_memory = max(1, MOST_STATES // (N * T * n))
         self._size = min(-(-expected // self._cores), few, fit_in_memory)
 
     def values_only(self) -> BatchedObjective:
