@@ -359,7 +359,7 @@ def reaches():
         ({"free": ["steps"]}, "steps has no usual support"),
         ({"free": {"steps": mc.Uniform(2.0, 9.0)}}, "steps cannot be free"),
         ({"free": {"effort": EFFORT}, "fixed": {"steps": 9}}, "steps cannot be free or fixed"),
-        ({"free": {"effort": EFFORT.each("hand")}}, "no condition 'hand' .* there are: target"),
+        ({"free": {"effort": EFFORT.grouped_by("hand")}}, "no condition 'hand' .*: target"),
         ({"free": {"effort": (1e-8, 1e-2)}}, r"the support of effort must be made by .* \(1e-08"),
         ({"task": USUAL(steps=4)}, "a task is a function that makes a Problem, got P"),
         ({"trials": np.zeros((2, 8, 2))}, r"fitting needs Trials, got ndarray: mc.io.read\(file\)"),

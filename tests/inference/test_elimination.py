@@ -36,12 +36,12 @@ def by_both_filters(problem, samples, starts=None):
     return outcome(group), outcome(eqx.tree_at(lambda g: g.observer, group, general))
 
 
-def require_agreement(problem, samples, starts=None):
+def require_agreement(problem, samples, starts=None, rtol=1e-9):
     """Raise unless both filters agree; return where the samples contradict, None if nowhere."""
     (values, _, first), (general_values, _, general_first) = by_both_filters(
         problem, samples, starts
     )
-    assert_allclose(values, general_values, rtol=1e-9, atol=1e-9)
+    assert_allclose(values, general_values, rtol=rtol, atol=rtol)
     np.testing.assert_array_equal(first, general_first)
     n = len(problem.state_names)
     none = elimination.NO_CONTRADICTION
@@ -166,10 +166,14 @@ def test_values_and_contradictions_of_problems(problem, rng):
 
 
 def test_nearly_parallel_directions_are_not_counted_twice():
-    """Motor noise nearly parallel to the control in the first two channels, at one step."""
+    """Motor noise nearly parallel to the control in the first two channels, at one step.
+
+    What the second channel adds there is 4e-4 of its variance, a difference of numbers that are
+    thousands of times larger, in every later covariance: eight digits are left to agree in.
+    """
     problem = make_problem(SHAPES[2], 245).replace(V=np.zeros((7, 4, 0)))
     samples = mc.simulate(problem, mc.solve(problem), n_trials=4, key=KEY).observed
-    assert require_agreement(problem, samples) == [None] * 4
+    assert require_agreement(problem, samples, rtol=1e-7) == [None] * 4
 
 
 def test_derivatives_agree_also_where_a_difference_is_tolerated(reaches):

@@ -37,7 +37,7 @@ def test_expected_cost_is_the_simulated_one_for_every_task(name):
     assert abs(mean - policy.expected_cost) < 4 * error
 
 
-@for_problems()
+@for_problems(max_examples=9)
 def test_expected_cost_is_the_simulated_one_with_every_noise(problem, rng):
     policy = mc.solve(problem)
     mean, error = mean_cost(problem, policy, seed=int(rng.integers(1000)))

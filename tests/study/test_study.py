@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from motorcost.fitting.objective import make_objective
+from motorcost.fitting.specification import make_objective
 from motorcost.study.settings import Study
 from motorcost.study.template import study_template
 

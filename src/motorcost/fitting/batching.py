@@ -13,8 +13,8 @@ import numpy as np
 from motorcost.fitting.objective import DataSets, Objective, evaluate
 from motorcost.numerics.linalg import batch_size
 
-# States of samples (trials, times and states) whose likelihoods even an accelerator computes at once:
-# some 10 GB go through its memory.
+# Numbers (of trials, times and states) whose likelihoods even an accelerator computes at once: some
+# 10 GB go through its memory.
 MOST_STATES = 100_000_000
 
 
