@@ -1,1 +1,15 @@
-"""Maximum likelihood: objective, starts, optimisation, uncertainty."""
+"""Maximum likelihood: from a task, trials and what is free to estimates with error bars.
+
+In the order of reading:
+
+- `specification`: checks of what a user asks for, -> `objective`: the log likelihood as a function
+  of a point, of one data set or of many.
+- `batching`: the objective at any number of points, in batches of one compiled size.
+- `starts`: where searches begin. `optimise`: searches by gradients, all in step.
+  `derivative_free`: adapters of Nelder-Mead and BOBYQA.
+- `information`: Newton's last steps, standard errors, directions that the data leave open.
+- `engine`: from starts to maxima, whether of one data set or of thousands.
+- `estimate`: `fit`. `fitted`: `Fit`, with `profiles`, `prediction` and `presenting`.
+- `recovery`: data sets simulated and fitted, many at once. `baselines`: the paper's two.
+- `progress`: how long work reports how far it is.
+"""

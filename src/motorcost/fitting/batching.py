@@ -16,6 +16,10 @@ from motorcost.numerics.linalg import batch_size
 # Numbers (of trials, times and states) whose likelihoods even an accelerator computes at once: some
 # 10 GB go through its memory.
 MOST_STATES = 100_000_000
+# Batches of at least this many points, which only accelerators have, come in smaller sizes too.
+SMALLEST_LARGE_BATCH = 512
+# How many times smaller the next size is.
+SMALLER = 8
 
 
 class BatchedObjective:
@@ -45,7 +49,12 @@ class BatchedObjective:
         few = max(1, batch_size(n) // objective.n_problems)
         N, T, _ = objective.trials.observed.shape
         fit_in_memory = max(1, MOST_STATES // (N * T * n))
-        self._size = min(-(-expected // self._cores), few, fit_in_memory)
+        size = min(-(-expected // self._cores), few, fit_in_memory)
+        # While the last searches end, most of a large batch would only be filled up: smaller sizes
+        # are compiled when they are needed. On a CPU batches are small and compiling is dear.
+        self._sizes = [size]
+        while self._sizes[-1] >= SMALLEST_LARGE_BATCH:
+            self._sizes.append(self._sizes[-1] // SMALLER)
 
     def values_only(self) -> BatchedObjective:
         """The same without gradients."""
@@ -60,11 +69,12 @@ class BatchedObjective:
         """
         values, gradients = np.full(len(points), np.nan), np.full(points.shape, np.nan)
         asked = np.flatnonzero(~np.isnan(points).any(axis=1))
-        batches = [asked[i : i + self._size] for i in range(0, len(asked), self._size)]
+        size = min(s for s in self._sizes if s >= min(len(asked), self._sizes[0]))
+        batches = [asked[i : i + size] for i in range(0, len(asked), size)]
 
         def computed(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            filled = np.resize(rows, self._size)
-            counted = (np.arange(self._size) < len(rows)).astype(float)
+            filled = np.resize(rows, size)
+            counted = (np.arange(size) < len(rows)).astype(float)
             value, gradient = evaluate(
                 self.objective,
                 self.data,
