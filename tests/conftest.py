@@ -3,7 +3,7 @@ import ctypes
 import gc
 import os
 import signal
-import tempfile
+from pathlib import Path
 
 # A shell lets its background jobs ignore Ctrl-C, which tests send to themselves and to others.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -15,9 +15,6 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
     "--xla_cpu_use_fusion_emitters=false",
 )
-# One arena for all threads: compilers of several threads would each keep what they freed. Heard by
-# the workers that are started from here.
-os.environ.setdefault("MALLOC_ARENA_MAX", "1")
 # The command keeps programs in the user's cache folder, where tests have no business.
 os.environ["MOTORCOST_CACHE"] = "off"
 
@@ -28,11 +25,6 @@ from hypothesis import HealthCheck, settings
 
 jax.config.update("jax_enable_x64", True)
 
-# Files share many programs: what one compiled, the next reads from this process's own folder.
-PROGRAMS = tempfile.TemporaryDirectory(prefix="motorcost-programs-")
-jax.config.update("jax_compilation_cache_dir", PROGRAMS.name)
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-jax.config.update("jax_logging_level", "CRITICAL")  # XLA prints pages when it reads a program
 
 # Shapes in the package's signatures are checked at every call the tests make.
 with jaxtyping.install_import_hook("motorcost", "beartype.beartype"):
@@ -50,14 +42,33 @@ settings.register_profile(
 settings.load_profile("motorcost")
 
 
-@pytest.fixture(scope="module", autouse=True)
+# Programs are forgotten within a file too, once the process has this much memory.
+MOST_BYTES = 1.2e9
+
+
 def forget_compiled_programs():
-    """Thousands of compiled programs in one process exhaust what the system will map."""
-    yield
+    """Drop what JAX compiled, and give its memory back to the system."""
     jax.clear_caches()
     gc.collect()
     with contextlib.suppress(OSError, AttributeError):  # only glibc has it
         ctypes.CDLL(None).malloc_trim(0)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_programs_of_the_file():
+    """Thousands of compiled programs in one process exhaust what the system will map."""
+    yield
+    forget_compiled_programs()
+
+
+@pytest.fixture(autouse=True)
+def forget_programs_of_a_large_file():
+    """Keep a process below 2 GB."""
+    yield
+    with contextlib.suppress(OSError):  # only Linux tells
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        if pages * os.sysconf("SC_PAGE_SIZE") > MOST_BYTES:
+            forget_compiled_programs()
 
 
 @pytest.fixture

@@ -276,7 +276,7 @@ def test_what_no_number_of_trials_tells(precision):
     assert "The data cannot tell" in str(product)
 
 
-def test_a_parameter_that_is_thought_to_be_zero_has_a_standard_error(trials):
+def test_a_parameter_that_is_assumed_to_be_zero_has_a_standard_error(trials):
     def shifted(shift=0.0, steps=STEPS):
         return mc.tasks.reaching(target=0.1 + shift, steps=steps)
 
@@ -290,7 +290,7 @@ def test_a_parameter_that_is_thought_to_be_zero_has_a_standard_error(trials):
     ("options", "message"),
     [
         ({"n_trials": 0}, "n_trials"),
-        ({"free": ["effort", "force"]}, "force is free, so `at` must say what it is thought"),
+        ({"free": ["effort", "force"]}, "force is free, so `at` must have its assumed true value"),
         ({"at": {"efort": 1e-5}}, "unknown parameter 'efort'"),
         ({"simulated": 1}, "simulated"),
     ],

@@ -120,6 +120,7 @@ def test_bad_arguments_are_told():
         mc.Recovery(mc.tasks.reaching, ["effort"], measure=lambda truth, found: {})
 
 
+@pytest.mark.slow
 def test_an_observer_itself_will_do():
     """Rows are those of its specification."""
     spec = mc.ObserverSpec(["position", "velocity"], noise=[1e-3, 1e-2])

@@ -383,7 +383,7 @@ def unrolled_policy(problem, sweeps=40):
     )
 
 
-@pytest.mark.parametrize("name", in_time(all_tasks(), "saccade", "tracking"))
+@pytest.mark.parametrize("name", in_time(all_tasks(), "saccade", "tracking", "random_problem"))
 def test_gradient_by_every_parameter(name):
     """Implicit = unrolled = finite differences, for every number that a task takes."""
     task = mc.tasks.random_problem(KEY) if name == "random_problem" else getattr(mc.tasks, name)

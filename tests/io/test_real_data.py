@@ -135,6 +135,7 @@ def test_saccades_are_prepared_as_documented(tmp_path):
     assert "91 of 150 trials left out: the target is nearer than 4" in notes
 
 
+@pytest.mark.slow
 def test_a_few_pointing_movements_are_fitted(tmp_path, monkeypatch):
     study = written(tmp_path, POINTING, ["motor_noise"], who="cp01", dt=0.03, noise=0.003, starts=1)
     analysis, result = fitted(study, tmp_path, monkeypatch, n=6)

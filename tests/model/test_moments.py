@@ -29,7 +29,7 @@ def test_moments_and_forward_pass_agree_on_the_cost(problem, rng):
     assert_allclose(mc.expected_cost(problem, policy), policy.expected_cost, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", in_time(all_tasks(), "saccade", "tracking"))
+@pytest.mark.parametrize("name", in_time(all_tasks(), "saccade", "tracking", "random_problem"))
 def test_expected_cost_is_the_simulated_one_for_every_task(name):
     problem = all_tasks()[name]
     policy = mc.solve(problem)

@@ -345,5 +345,6 @@ def test_importing_is_quick():
 def test_without_dask_an_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
     monkeypatch.delitem(sys.modules, "motorcost.sweeps.cluster", raising=False)
+    monkeypatch.delattr("motorcost.sweeps.cluster", raising=False)
     with pytest.raises(InputError, match=r"need cloudpickle: pip install 'motorcost\[dask\]'"):
         sweep(draw, GRID, workers=1)

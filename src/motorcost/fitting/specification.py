@@ -65,6 +65,9 @@ def make_objective(
 
 def _in_model_units(objective: Objective) -> Objective:
     """The objective with its trials in the units of the task, and notes on what was converted."""
+    trials = objective.trials
+    if not any((*trials.channel_units, *trials.condition_units.values())):
+        return objective
     middle = jnp.array([support.middle for support in objective.supports])
     problem, _ = jax.eval_shape(objective.first_problem, middle)
     units = parameter_units(objective.task)
