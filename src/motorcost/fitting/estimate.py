@@ -39,19 +39,15 @@ def fit(
     """Find the parameters under which the trials are most probable, from several starts.
 
     - `task`: a function from parameters to a `Problem`, of `mc.tasks` or your own.
-    - `trials`: recorded or simulated. Conditions that the task takes (`target`) are handed to
-      it; others (`subject`) can group trials.
-    - `free`: by name, where each parameter can lie: `{"effort": mc.LogUniform(1e-8, 1e-2)}`. With
-      `per="subject"` each subject has a value of its own. A list of names takes the task's usual
-      supports.
-    - `fixed`: values of other parameters that are not at the task's defaults. The time step `dt`
-      is that of the trials.
-    - `observer`: `mc.ObserverSpec(["position"], noise=1e-3)`, an `Observer`, or a function from a
-      problem to one; if left out, the trials' channels without noise. The noise of an
-      `ObserverSpec` can be free too, as `recording_noise`.
+    - `trials`: conditions that the task takes (`target`) are handed to it; others (`subject`) can
+      group trials. Channels and conditions in other units than the task's are converted.
+    - `free`: by name, where each parameter can lie: `{"effort": mc.LogUniform(1e-8, 1e-2)}`; with
+      `per="subject"` each subject has its own value. A list of names takes the usual supports.
+    - `fixed`: values of other parameters that are not at the task's defaults.
+    - `observer`: an `ObserverSpec`, an `Observer` or a function from a problem to one; if left out,
+      the trials' channels without noise. The noise of a spec can be free, as `recording_noise`.
     - `method`: `gradient`; `nelder-mead` and `bobyqa` (which needs Py-BOBYQA) use values only.
-    - `n_starts`: the number of searches, begun at the best of several times as many points drawn
-      from the supports; `starts` are further points to begin at, by name.
+    - `n_starts`: searches from points drawn from the supports; `starts`: further points, by name.
     - `priors`: add the supports' log priors to the log likelihood (maximum a posteriori).
     - `max_evaluations`: the most points that a search may try.
     - `progress`: called with what is being done, how much is done, and of how much.
