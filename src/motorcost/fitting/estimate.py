@@ -13,6 +13,7 @@ from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.derivative_free import METHODS, Method, check_available
 from motorcost.fitting.engine import Maximum, maximise
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.objective import Objective
 from motorcost.fitting.progress import Progress, silent
 from motorcost.fitting.specification import Free, make_objective
 from motorcost.fitting.starts import choose_starts, explain_no_start
@@ -73,20 +74,7 @@ def fit(
         max_evaluations,
         silent if progress is None else progress,
     )
-    prior = float(objective.log_prior(maximum.point)) if priors else 0.0
-    return Fit(
-        objective=objective,
-        method=method,
-        priors=priors,
-        point=maximum.point,
-        log_likelihood=maximum.value - prior,
-        information=maximum.information,
-        starts=maximum.starts,
-        converged=maximum.converged,
-        interrupted=maximum.interrupted,
-        size=size,
-        notes=objective.notes,
-    )
+    return _fit_of(objective, maximum, method, size, priors=priors)
 
 
 def _maximum(
@@ -111,3 +99,23 @@ def _maximum(
         tick=lambda done: report("searching", done, total),
     )
     return explain_no_start(objective, n_starts, given_points) if maximum is None else maximum
+
+
+def _fit_of(
+    objective: Objective, maximum: Maximum, method: Method, size: int, *, priors: bool
+) -> Fit:
+    """What is known of the maximum of an objective, as a user holds it."""
+    prior = float(objective.log_prior(maximum.point)) if priors else 0.0
+    return Fit(
+        objective=objective,
+        method=method,
+        priors=priors,
+        point=maximum.point,
+        log_likelihood=maximum.value - prior,
+        information=maximum.information,
+        starts=maximum.starts,
+        converged=maximum.converged,
+        interrupted=maximum.interrupted,
+        size=size,
+        notes=objective.notes,
+    )
