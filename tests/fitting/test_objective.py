@@ -451,3 +451,25 @@ def test_the_rank_is_the_largest_of_all_conditions():
     value, _ = together(model, [[np.log(1e-5)]], np.ones((1, 4)), gradient=False)
     alone = mc.log_likelihood(quiet, still.observed) + mc.log_likelihood(problem, trials.observed)
     assert_allclose(value[0], alone, rtol=1e-9)
+
+
+def test_trials_in_other_units_are_converted_and_it_is_noted():
+    samples = np.linspace(0.0, 100.0, 8)[None, :, None]
+    trials = mc.Trials.recorded(
+        samples,
+        dt=0.01,
+        channels={"position": "mm"},
+        conditions={"target": [100.0]},
+        condition_units={"target": "mm"},
+    )
+    seen = mc.ObserverSpec(["position"], noise=1e-3)
+    model = make_objective(USUAL, trials, ["effort"], observer=seen)
+    assert_allclose(model.trials.observed, samples / 1000, rtol=1e-12)
+    assert_allclose(model.trials.conditions["target"], 0.1, rtol=1e-12)
+    assert model.notes == (
+        "position converted from mm to m",
+        "condition target converted from mm to m",
+    )
+    angles = mc.Trials.recorded(samples, dt=0.01, channels={"position": "deg"})
+    with pytest.raises(mc.InputError, match="'position' is angle in deg: it cannot be in m"):
+        make_objective(USUAL, angles, ["effort"], observer=seen)
