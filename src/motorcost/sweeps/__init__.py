@@ -3,7 +3,7 @@
 - `run`: `sweep`, which decides what is still to be run and gathers the table.
 - `request`: what a call of `sweep` asks for, checked.
 - `cells`: the values that are swept, how rows are divided into batches, and their random keys.
-- `calls`: calling the function on a batch, and telling failures of a cell from bugs.
+- `calls`: calling the function on a batch, and distinguishing failures of a cell from bugs.
 - `cluster`: running batches on Dask workers, on this machine or on a cluster.
 - `interrupts`: what a Ctrl-C does during a sweep.
 - `table`: from the results of batches to one table.

@@ -1,4 +1,4 @@
-"""Calling the function on the rows of a batch, and telling failures of a cell from bugs."""
+"""Calling the function on the rows of a batch, and distinguishing failures of a cell from bugs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a sweep is, and telling the user."""
+"""How far a sweep is, and how the user is informed."""
 
 from __future__ import annotations
 
