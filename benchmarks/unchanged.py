@@ -58,7 +58,8 @@ def compare(part: str, found: dict[str, list[float]], tolerance: float) -> int:
     worst = 0.0
     for name, values in found.items():
         before, now = np.array(recorded[name]), np.array(values)
-        apart = float(np.abs(now - before).max() / np.abs(before).max())
+        size = float(np.abs(before).max()) or 1.0
+        apart = float(np.abs(now - before).max() / size)
         worst = max(worst, apart)
         if not apart <= tolerance:
             print(f"{part}: {name}: {apart:.2g} apart, {before} -> {now}")
