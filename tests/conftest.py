@@ -13,7 +13,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
 )
 # The command keeps programs in the user's cache folder, where tests have no business.
 os.environ["MOTORCOST_CACHE"] = "off"
@@ -24,6 +24,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 jax.config.update("jax_enable_x64", True)
+# Tracing makes many objects that live long; looking through them for garbage is a tenth of it.
+gc.set_threshold(200_000, 50, 100)
 
 
 # Shapes in the package's signatures are checked at every call the tests make.
@@ -42,8 +44,10 @@ settings.register_profile(
 settings.load_profile("motorcost")
 
 
-# Programs are forgotten within a file too, once the process has this much memory.
+# Compiled programs are forgotten once the process has this much memory, or this many mappings of
+# it, of which the system allows 65,530.
 MOST_BYTES = 1.2e9
+MOST_MAPPINGS = 30_000
 
 
 def forget_compiled_programs():
@@ -55,17 +59,17 @@ def forget_compiled_programs():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def forget_programs_of_the_file():
-    """Thousands of compiled programs in one process exhaust what the system will map."""
+def keep_mappings_few():
     yield
-    forget_compiled_programs()
+    with contextlib.suppress(OSError):  # only Linux tells
+        if Path("/proc/self/maps").read_bytes().count(b"\n") > MOST_MAPPINGS:
+            forget_compiled_programs()
 
 
 @pytest.fixture(autouse=True)
-def forget_programs_of_a_large_file():
-    """Keep a process below 2 GB."""
+def keep_memory_small():
     yield
-    with contextlib.suppress(OSError):  # only Linux tells
+    with contextlib.suppress(OSError):
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         if pages * os.sysconf("SC_PAGE_SIZE") > MOST_BYTES:
             forget_compiled_programs()

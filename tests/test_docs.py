@@ -9,7 +9,16 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+SLOW = ("fitting.md", "sweeps.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in SLOW else [])
+        for page in PAGES
+    ],
+)
 def test_code_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # where the pictures go that the examples save
     names: dict = {}

@@ -43,6 +43,16 @@ def is_concrete(value: Any) -> bool:
     return not isinstance(value, jax.core.Tracer)
 
 
+def array_module(*values: Any) -> Any:
+    """NumPy if all leaves of the values are concrete, otherwise `jax.numpy`.
+
+    For the few operations on each matrix of a problem that are not worth compiling: outside `jit`
+    every operation of `jax.numpy` on a new shape is compiled, which takes longer than a fit's first
+    evaluation when it happens for every matrix.
+    """
+    return np if all(is_concrete(leaf) for leaf in jax.tree.leaves(values)) else jnp
+
+
 def numbers(name: str, value: Any) -> Any:
     """Return `value` as a float64 array of finite numbers, a NumPy array if it is concrete."""
     if not is_concrete(value):
@@ -78,7 +88,8 @@ def matrix(
         return all(want is None or want == have for want, have in zip(shape, got, strict=True))
 
     if array.ndim == 2 and fits(array.shape):
-        return jnp.broadcast_to(array, (steps, *array.shape))
+        xp = array_module(array)
+        return jnp.asarray(xp.broadcast_to(array, (steps, *array.shape)))
     if array.ndim == 3 and array.shape[0] == steps and fits(array.shape[1:]):
         return jnp.asarray(array)
     size = f"{'any' if rows is None else rows}, {'any' if cols is None else cols}"
@@ -101,7 +112,9 @@ def terms(
     matrices = [
         matrix(f"{name}[{i}]", term, shape, words, steps, span) for i, term in enumerate(value)
     ]
-    return jnp.stack(matrices, axis=1) if matrices else jnp.zeros((steps, 0, *shape))
+    if not matrices:
+        return jnp.asarray(np.zeros((steps, 0, *shape)))
+    return jnp.asarray(array_module(matrices).stack(matrices, axis=1))
 
 
 def vector(name: str, value: Any, size: int, words: str) -> Float[Array, " size"]:
@@ -132,7 +145,8 @@ def symmetric(
             raise InputError(
                 f"{name} must be positive {kind}, got lowest eigenvalue {eigenvalue:.3g}{at}"
             )
-    return (value + jnp.swapaxes(value, -1, -2)) / 2
+    xp = array_module(value)
+    return jnp.asarray((xp.asarray(value) + xp.swapaxes(value, -1, -2)) / 2)
 
 
 def definiteness(M: np.ndarray) -> np.ndarray:

@@ -92,6 +92,7 @@ def test_replicates_of_several_lengths_and_conditions(fit):
 
 
 @pytest.mark.parametrize("kind", ["parametric", "trials"])
+@pytest.mark.slow
 def test_bootstrap_errors_are_those_of_the_information(fit, kind):
     """The SD of 30 estimates has a relative error of 1 / sqrt(58); three of these, and a tenth
     for what the information leaves out."""

@@ -18,7 +18,18 @@ from motorcost.experiments.run import outcomes, reproduce
 
 # These compile programs for many fits at once, which have tests of their own with `Recovery`; what
 # the experiments make of the fits is tested on made-up tables below.
-SLOW = {"fig2ef", "kl", "fig2g", "baselines", "partial", "fig5", "bug", "moment_matching"}
+SLOW = {
+    "fig2ef",
+    "kl",
+    "fig2g",
+    "baselines",
+    "partial",
+    "fig5",
+    "bug",
+    "moment_matching",
+    "fig4",
+    "fig2c",
+}
 # fig3 needs recordings, and has tests of its own.
 WITHOUT_DATA = [
     pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name

@@ -104,6 +104,7 @@ def assert_near_truth(row):
     assert 0.9 < row["r2_velocity"] <= 1
 
 
+@pytest.mark.slow
 def test_pointing_comes_back_and_is_drawn(tmp_path, positions):
     write_pointing(tmp_path, positions)
     at = at_smoke(tmp_path)

@@ -70,6 +70,7 @@ def logs(estimates):
 # --- the maximum, and its error bars ---
 
 
+@pytest.mark.slow
 def test_estimates_lie_within_their_errors_of_the_truth(fit):
     misses = (logs(fit.estimates) - logs(TRUTH)) / list(fit.log_standard_errors.values())
     assert (np.abs(misses) < 4).all()

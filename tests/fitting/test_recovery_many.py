@@ -56,6 +56,7 @@ def test_a_measure_sees_both_problems(rows):
     assert_allclose(rows["costs"], [policy.expected_cost for policy in policies], rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_another_task_can_be_fitted_through_a_camera_of_unknown_noise():
     """A task whose effort counts twice, with the truth at hand, and noise that is inferred: the
     effort comes out half, and the noise as precisely as 400 samples tell."""

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import motorcost as mc
 from motorcost.inference import fully_observed
-from strategies import all_tasks, for_problems, in_time
+from strategies import TASKS, built_in, for_problems, in_time
 
 
 def in_general(problem):
@@ -40,9 +40,9 @@ def test_it_is_the_general_filter(problem, rng):
     assert_allclose(quick, general, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", in_time(all_tasks(), "saccade", "tracking"))
+@pytest.mark.parametrize("name", in_time(TASKS, "saccade", "tracking", "random_problem"))
 def test_tasks_agree(name):
-    problem = all_tasks()[name]
+    problem = built_in(name)
     quick, general = both(problem, simulated(problem))
     assert_allclose(quick, general, rtol=1e-9)
 

@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 import motorcost as mc
 import naive
 from motorcost.model.passes import backward_pass, forward_pass
-from strategies import SHAPES, all_tasks, for_problems, in_time, make_problem
+from strategies import SHAPES, TASKS, for_problems, in_time, make_problem
 
 KEY = jax.random.key(0)
 
@@ -335,7 +335,10 @@ def test_a_known_start_is_known_and_the_belief_is_around_it():
 # --- scores, innovations, gradients ---
 
 
-@pytest.mark.parametrize("case", in_time(["reaching", "position only", "saccade"], "saccade"))
+CASES = ("reaching", "position only", "saccade")
+
+
+@pytest.mark.parametrize("case", in_time(CASES, "reaching", "saccade"))
 def test_scores_have_mean_zero_and_innovations_are_white(case):
     names = {"saccade": ("effort", "motor_noise")}.get(case, ("effort", "velocity", "force"))
     task = mc.tasks.saccade if case == "saccade" else mc.tasks.reaching
@@ -383,7 +386,7 @@ def unrolled_policy(problem, sweeps=40):
     )
 
 
-@pytest.mark.parametrize("name", in_time(all_tasks(), "saccade", "tracking", "random_problem"))
+@pytest.mark.parametrize("name", in_time(TASKS, "saccade", "tracking", "random_problem"))
 def test_gradient_by_every_parameter(name):
     """Implicit = unrolled = finite differences, for every number that a task takes."""
     task = mc.tasks.random_problem(KEY) if name == "random_problem" else getattr(mc.tasks, name)

@@ -4,7 +4,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from strategies import SHAPES, all_tasks, for_problems, in_time, make_problem
+from strategies import SHAPES, TASKS, built_in, for_problems, in_time, make_problem
 
 # Wrong beliefs about every part of the model.
 FALSE_BELIEFS = {
@@ -29,9 +29,9 @@ def test_moments_and_forward_pass_agree_on_the_cost(problem, rng):
     assert_allclose(mc.expected_cost(problem, policy), policy.expected_cost, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", in_time(all_tasks(), "saccade", "tracking", "random_problem"))
+@pytest.mark.parametrize("name", in_time(TASKS, "saccade", "tracking", "random_problem"))
 def test_expected_cost_is_the_simulated_one_for_every_task(name):
-    problem = all_tasks()[name]
+    problem = built_in(name)
     policy = mc.solve(problem)
     mean, error = mean_cost(problem, policy)
     assert abs(mean - policy.expected_cost) < 4 * error

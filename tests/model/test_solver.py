@@ -9,7 +9,7 @@ from scipy.linalg import solve_discrete_are
 import motorcost as mc
 import naive
 from motorcost.model import passes, solver
-from strategies import SHAPES, all_tasks, for_problems, make_problem
+from strategies import SHAPES, TASKS, built_in, for_problems, make_problem
 
 backward_pass, forward_pass = jax.jit(passes.backward_pass), jax.jit(passes.forward_pass)
 
@@ -51,9 +51,9 @@ def test_gains_do_not_depend_on_the_first_iteration(problem, rng):
     assert_allclose(policy.K, K, rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", all_tasks())
+@pytest.mark.parametrize("name", TASKS)
 def test_tasks_agree_with_the_naive_loop(name):
-    problem = all_tasks()[name]
+    problem = built_in(name)
     policy = mc.solve(problem)
     L, K = naive.alternate(problem, iterations=40)
     assert_allclose(policy.L, L, rtol=1e-8, atol=1e-8 * np.abs(L).max())
@@ -325,6 +325,7 @@ def test_derivatives_by_every_matrix(problem, rng):
     assert_allclose(slope, differences, atol=1e-5 * float(jnp.abs(slope).max()))
 
 
+@pytest.mark.slow
 def test_second_derivative_is_that_of_the_first():
     def gain(effort):
         return jnp.sum(mc.solve(mc.tasks.reaching(effort=effort)).K ** 2)

@@ -137,6 +137,7 @@ def workers_end(script):
     raise AssertionError(f"still there: {[pid for pid in pids if not gone(pid)]}")
 
 
+@pytest.mark.slow
 def test_killed_and_interrupted_with_workers(script, monkeypatch):
     """With two processes that work: kill -9, then Ctrl-C, then to the end."""
     finished = {}

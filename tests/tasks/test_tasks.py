@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
 import motorcost as mc
-from strategies import all_tasks
 
 TASKS = {
     "reaching": mc.tasks.reaching,
@@ -149,7 +148,7 @@ def test_bad_parameters(task, arguments, message):
         task(**arguments)
 
 
-@pytest.mark.parametrize("name", all_tasks())
+@pytest.mark.parametrize("name", TASKS)
 def test_tasks_are_pure_functions_of_their_numbers(name):
     """Every number that a task takes can be traced, so that it can be inferred."""
     task = TASKS[name]

@@ -25,7 +25,7 @@ from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.solver import solve_each
 from motorcost.model.trials import Trials
-from motorcost.numerics.linalg import map_leading_axis
+from motorcost.numerics.linalg import entries, first_entry, map_leading_axis, with_leading_axis
 
 # A function of steps and conditions to a problem, or to a problem and its observer.
 ProblemMaker = Callable[..., Problem | tuple[Problem, Observer]]
@@ -120,7 +120,7 @@ def _from_array(problem: ProblemOrTask, observed: Any) -> Trials:
             f"observed must have axes (trial, time, channel), got shape {array.shape}"
             + (". For a single trial write observed[None]" if array.ndim == 2 else "")
         )
-    return Trials(array, jnp.arange(array.shape[1]) * problem.dt)
+    return Trials(array, checks.array_module(problem.dt).arange(array.shape[1]) * problem.dt)
 
 
 def _require_samples(trials: Trials) -> None:
@@ -216,8 +216,9 @@ def _group(
     recorder = resolve_observer(problem, observer)
     length = int(trials.lengths[which[0]])
     _check(problem, recorder, trials, length)
-    parts = (problem, policy, recorder, trials.observed[which, :length], _starts(trials, which))
-    problem, policy, recorder, samples, starts = jax.tree.map(lambda leaf: leaf[None], parts)
+    samples = entries(trials.observed, (which, slice(length)))
+    parts = (problem, policy, recorder, samples, _starts(trials, which))
+    problem, policy, recorder, samples, starts = with_leading_axis(parts)
     return Group(problem, policy, recorder, samples, starts, trials.complete), which[None]
 
 
@@ -240,11 +241,13 @@ def _batched(
             places[: len(members[kind])] = members[kind]
         length = max(kind[0] for kind in kinds)
         problems, observers = _stacked(task, list(trials.conditions), kinds, observer)
-        problem, recorder = jax.tree.map(lambda leaf: leaf[0], (problems, observers))
+        problem, recorder = first_entry((problems, observers))
         _check(problem, recorder, trials, length)
         lengths = np.where(index >= 0, trials.lengths[index], 0)
         within = np.arange(length) < lengths[:, :, None]
-        samples = jnp.where(within[..., None], trials.observed[index][:, :, :length], jnp.nan)
+        xp = checks.array_module(trials.observed)
+        observed = xp.asarray(trials.observed)[index][:, :, :length]
+        samples = jnp.asarray(xp.where(within[..., None], observed, xp.nan))
         starts = _starts(trials, index)
         yield Group(problems, None, observers, samples, starts, trials.complete), index
 
@@ -290,20 +293,25 @@ def _stacked(
             return problem.padded(longest), recorder.padded(longest)
 
         if not names:
-            return jax.tree.map(lambda leaf: leaf[None], make({}))
+            return with_leading_axis(make({}))
         try:
             return jax.vmap(make)(dict(zip(names, np.array(rows).T, strict=True)))
         except jax.errors.JAXTypeError:  # a task in plain NumPy takes one condition at a time
             separate = [make(dict(zip(names, row, strict=True))) for row in rows]
-            return jax.tree.map(lambda *leaves: jnp.stack(leaves), *separate)
+            return jax.tree.map(_joined, *map(with_leading_axis, separate))
 
     parts = [of_length(length) for length in sorted({length for length, _ in kinds})]
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+    return jax.tree.map(_joined, *parts)
+
+
+def _joined(*arrays: Any) -> Any:
+    """The arrays one after the other along their first axis."""
+    return jnp.asarray(checks.array_module(arrays).concatenate(arrays))
 
 
 def _starts(trials: Trials, index: np.ndarray) -> Any:
     """The known starts of these trials, if starts are known."""
-    return None if trials.starts is None else trials.starts[index]
+    return None if trials.starts is None else entries(trials.starts, index)
 
 
 def _require_one_problem(trials: Trials) -> None:

@@ -60,7 +60,7 @@ class Observer(eqx.Module):
         rows = None if channels is None else len(channels)
         self.S = checks.matrix("S", S, (rows, n), "channels, states", T, "T")
         o = self.S.shape[1]
-        if o == 0 or (checks.is_concrete(self.S) and not jnp.any(self.S != 0)):
+        if o == 0 or (checks.is_concrete(self.S) and not np.any(self.S)):
             raise InputError("the observer records nothing: S must have an entry other than zero")
         U = np.zeros((o, 0)) if U is None else U
         matrix, noise = checks.numbers("S", S), checks.numbers("U", U)
@@ -75,8 +75,11 @@ class Observer(eqx.Module):
         """Return the observer of the problem that was padded to `steps`."""
 
         def extended(matrices: Array) -> Array:
+            xp = checks.array_module(matrices)
+            matrices = xp.asarray(matrices)
             extra = (steps - matrices.shape[0], *matrices.shape[1:])
-            return jnp.concatenate([matrices, jnp.broadcast_to(matrices[-1], extra)])
+            repeated = xp.broadcast_to(matrices[-1], extra)
+            return jnp.asarray(xp.concatenate([matrices, repeated]))
 
         return eqx.tree_at(lambda o: (o.S, o.U), self, (extended(self.S), extended(self.U)))
 

@@ -119,14 +119,15 @@ class Problem(eqx.Module):
         k = _size("H", self.H, -2, "senses")
         self.W = _per_step("W", W, (k, None), "senses, noises", T)
         if checks.is_concrete(self.W) and not np.any(self.W):
-            self.W = self.W[:, :, :0]  # the solver treats senses without any noise differently
+            # The solver treats senses without any noise differently.
+            self.W = jnp.asarray(np.zeros((T - 1, k, 0)))
         self.D = checks.terms("D", D, (k, n), "senses, states", T - 1, "T-1")
         self.E = _per_step("E", E, (n, None), "states, noises", T)
         self.Q = checks.symmetric("Q", checks.matrix("Q", Q, (n, n), "states, states", T, "T"))
         self.R = checks.symmetric(
             "R", _per_step("R", R, (m, m), "controls, controls", T), definite=True
         )
-        belief = jnp.zeros(n) if initial_belief is None else initial_belief
+        belief = np.zeros(n) if initial_belief is None else initial_belief
         self.initial_belief = checks.vector("initial_belief", belief, n, "states")
         self.initial_belief_cov = _covariance("initial_belief_cov", initial_belief_cov, n)
         self.initial_state_cov = _covariance("initial_state_cov", initial_state_cov, n)
@@ -197,12 +198,15 @@ class Problem(eqx.Module):
 
         def extended(name: str, value: Any) -> Any:
             matrices = getattr(self, name)
-            value = matrices[-1] if value is None else jnp.broadcast_to(value, matrices.shape[1:])
-            return jnp.concatenate([matrices, jnp.broadcast_to(value, (extra, *value.shape))])
+            xp = checks.array_module(matrices)
+            matrices = xp.asarray(matrices)
+            value = matrices[-1] if value is None else xp.broadcast_to(value, matrices.shape[1:])
+            repeated = xp.broadcast_to(value, (extra, *value.shape))
+            return jnp.asarray(xp.concatenate([matrices, repeated]))
 
         zeros = dict.fromkeys(("B", "C", "V", "H", "D", "E", "Q"), 0.0)
         # None repeats the last matrix: R must stay positive definite, and the rank of W the same.
-        padding: dict[str, Any] = {"A": jnp.eye(self.A.shape[-1]), "W": None, "R": None, **zeros}
+        padding: dict[str, Any] = {"A": np.eye(self.A.shape[-1]), "W": None, "R": None, **zeros}
         changed = {name: extended(name, value) for name, value in padding.items()}
         longer = eqx.tree_at(
             lambda p: [getattr(p, name) for name in changed], self, list(changed.values())
@@ -274,7 +278,7 @@ def _per_step(
 
 def _covariance(name: str, value: Any, n: int) -> Float[Array, "n n"]:
     if value is None:
-        return jnp.zeros((n, n))
+        return jnp.asarray(np.zeros((n, n)))
     array = checks.numbers(name, value)
     if array.shape != (n, n):
         raise InputError(

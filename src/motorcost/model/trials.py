@@ -20,6 +20,7 @@ from motorcost.markup import html_table
 from motorcost.model import units as conversion
 from motorcost.model.grid import place
 from motorcost.model.problem import Names, Problem
+from motorcost.numerics.linalg import entries
 
 
 class PerTrial:
@@ -257,8 +258,9 @@ class Trials(eqx.Module):
             )
         fields = ("observed", "starts", "states", "beliefs", "controls", "senses")
         parts = {name: getattr(self, name) for name in fields}
+        known = {name: part for name, part in parts.items() if part is not None}
         return self._changed(
-            **{name: None if part is None else part[index] for name, part in parts.items()},
+            **{name: entries(part, index) for name, part in known.items()},
             lengths=self.lengths[index],
             conditions={name: values[index] for name, values in self.conditions.items()},
         )

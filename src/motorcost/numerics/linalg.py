@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from motorcost.checks import EIGENVALUE_ROUNDING
+from motorcost.checks import EIGENVALUE_ROUNDING, array_module
 
 # A pivot below this fraction of its diagonal entry is zero up to rounding.
 RANK_TOLERANCE = 1e-13
@@ -63,11 +63,25 @@ def map_leading_axis(run: Callable[..., Any], *stacked: Any) -> Any:
     axis; on an accelerator they run at once.
     """
     if jax.tree.leaves(stacked)[0].shape[0] == 1:
-        result = run(*jax.tree.map(lambda leaf: leaf[0], stacked))
-        return jax.tree.map(lambda leaf: leaf[None], result)
+        return with_leading_axis(run(*first_entry(stacked)))
     if jax.default_backend() == "cpu":
         return lax.map(lambda entry: run(*entry), stacked)
     return jax.vmap(run)(*stacked)
+
+
+def with_leading_axis(tree: Any) -> Any:
+    """The same arrays with an axis of length one before the others."""
+    return jax.tree.map(lambda leaf: entries(leaf, None), tree)
+
+
+def first_entry(tree: Any) -> Any:
+    """The first entry of each array along its first axis."""
+    return jax.tree.map(lambda leaf: entries(leaf, 0), tree)
+
+
+def entries(array: Any, index: Any) -> Array:
+    """`array[index]` as a JAX array, which is not compiled if the array is concrete."""
+    return jnp.asarray(array_module(array).asarray(array)[index])
 
 
 def mm(A: Float[Array, "i j *#batch"], B: Float[Array, "j k *#batch"]) -> Float[Array, "i k ..."]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -113,6 +114,7 @@ class _Matrices(NamedTuple):
     D: Float[Array, "d k 5"]
 
 
+@partial(jax.jit, static_argnums=(1, 2, 3))
 def _draw_matrices(key: Any, k: int, c: int, d: int) -> _Matrices:
     """Draw the matrices for k senses, c control-dependent and d state-dependent noise terms."""
     n, m = 4, 2
