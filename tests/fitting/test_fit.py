@@ -10,8 +10,9 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import chi2, norm
 
 import motorcost as mc
-from motorcost.fitting.information import covariance_of, observed_information
+from motorcost.fitting.information import covariance_of
 from motorcost.fitting.objective import Coordinate
+from motorcost.fitting.polishing import observed_information
 
 KEY = jax.random.key(0)
 STEPS, N = 12, 30

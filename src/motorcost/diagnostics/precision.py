@@ -9,8 +9,9 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.fitting.information import Direction, covariance_of, directions, observed_information
+from motorcost.fitting.information import Direction, covariance_of, directions
 from motorcost.fitting.objective import Objective, scores
+from motorcost.fitting.polishing import observed_information
 from motorcost.fitting.specification import Free, make_objective, takes_arguments
 from motorcost.model.observer import ObserverLike, ObserverSpec
 from motorcost.model.simulate import simulate

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from motorcost.fitting.objective import DataSets, Objective, evaluate
 from motorcost.numerics.linalg import batch_size
@@ -68,28 +70,44 @@ class BatchedObjective:
         Points with a NaN are not computed; their values and gradients are NaN.
         """
         values, gradients = np.full(len(points), np.nan), np.full(points.shape, np.nan)
+        for rows, (value, gradient, _) in self._batches(which, points):
+            values[rows] = np.asarray(value)[: len(rows)]
+            gradients[rows] = np.asarray(gradient)[: len(rows)]
+        return values, gradients
+
+    def per_trial(self, which: np.ndarray, points: np.ndarray) -> np.ndarray:
+        """The log likelihood of each trial of data set `which[i]` at `points[i]`: (S, N)."""
+        result = np.full((len(points), len(self.objective.trials)), np.nan)
+        for rows, (_, _, values) in self._batches(which, points):
+            result[rows] = np.asarray(values)[: len(rows)]
+        return result
+
+    def _batches(
+        self, which: np.ndarray, points: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, tuple[Array, Array, Array]]]:
+        """What `evaluate` returns for each batch of points without a NaN, after their numbers; the
+        last batch is filled up."""
         asked = np.flatnonzero(~np.isnan(points).any(axis=1))
         size = min(s for s in self._sizes if s >= min(len(asked), self._sizes[0]))
         batches = [asked[i : i + size] for i in range(0, len(asked), size)]
 
-        def computed(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def computed(rows: np.ndarray) -> tuple[Array, Array, Array]:
             filled = np.resize(rows, size)
             counted = (np.arange(size) < len(rows)).astype(float)
-            value, gradient = evaluate(
-                self.objective,
-                self.data,
-                jnp.asarray(which[filled]),
-                jnp.asarray(points[filled]),
-                jnp.asarray(counted),
-                gradient=self._gradient,
-                priors=self._priors,
+            return jax.block_until_ready(
+                evaluate(
+                    self.objective,
+                    self.data,
+                    jnp.asarray(which[filled]),
+                    jnp.asarray(points[filled]),
+                    jnp.asarray(counted),
+                    gradient=self._gradient,
+                    priors=self._priors,
+                )
             )
-            return np.asarray(value), np.asarray(gradient)
 
         with ThreadPoolExecutor(self._cores) as pool:
-            for rows, (value, gradient) in zip(batches, pool.map(computed, batches), strict=True):
-                values[rows], gradients[rows] = value[: len(rows)], gradient[: len(rows)]
-        return values, gradients
+            yield from zip(batches, pool.map(computed, batches), strict=True)
 
 
 def log_likelihoods_along(

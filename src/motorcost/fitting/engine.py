@@ -7,18 +7,19 @@ and one meaning of `converged`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.derivative_free import Method, search_by_values
-from motorcost.fitting.information import polish
+from motorcost.fitting.maxima import AGREEMENT, SAME_PLACE, distinct, further_starts
 from motorcost.fitting.optimise import Evaluate, Found, search_by_gradient
+from motorcost.fitting.polishing import polish, trial_scores
 
-# Searches that end within this of the best log likelihood found the same maximum.
-AGREEMENT = 0.01
+# Rounds of looking around the ends of the searches, at most.
+ROUNDS = 3
 # Searches stop where a step promises less than this, in log likelihood per sample.
 TOLERANCE = 1e-10
 # Evaluations that a search is given by default, times one more than the number of parameters.
@@ -28,26 +29,50 @@ EVALUATIONS_BY_VALUES = 200
 
 @dataclass(frozen=True)
 class Maximum:
-    """The highest point that the searches of one data set found.
+    """A maximum of the log likelihood (or log posterior) of one data set.
 
-    - `point` on the search scale, `value` (log likelihood, or log posterior) and observed
-      `information` there; NaN information if the search was interrupted.
-    - `starts`: where each search came to, with values as log likelihoods.
-    - `converged`: whether the polished point is a maximum.
+    - `point` on the search scale, `value` and observed `information` there; NaN information if the
+      search was interrupted.
+    - `searches`: how many searches ended at it.
+    - `converged`: whether it is one.
+    - `trial_scores` (N, p): the derivative of each trial's log likelihood there, of the highest
+      maximum only.
     """
 
     point: np.ndarray
     value: float
     information: np.ndarray
-    starts: tuple[Found, ...]
+    searches: int
     converged: bool
+    trial_scores: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Maxima:
+    """The maxima that the searches of one data set found, the highest first.
+
+    - `starts`: where each search came to, with values as log likelihoods.
+    """
+
+    maxima: tuple[Maximum, ...]
+    starts: tuple[Found, ...]
     interrupted: bool
 
     @property
+    def best(self) -> Maximum:
+        """The highest."""
+        return self.maxima[0]
+
+    @property
     def agreed(self) -> int:
-        """How many of the starts found this maximum."""
-        best = max(start.value for start in self.starts)
-        return sum(best - start.value < AGREEMENT for start in self.starts)
+        """How many of the searches found the highest."""
+        return agreeing(self.starts)
+
+
+def agreeing(starts: Sequence[Found]) -> int:
+    """How many of the searches found the highest maximum."""
+    best = max(start.value for start in starts)
+    return sum(best - start.value < AGREEMENT for start in starts)
 
 
 def default_evaluations(method: Method, n_parameters: int) -> int:
@@ -98,57 +123,144 @@ def maximise(
     max_evaluations: int | None = None,
     method: Method = "gradient",
     tick: Callable[[int], None] = lambda done: None,
-) -> list[Maximum | None]:
-    """The maximum of each data set, from its `starts` (data sets, starts, p); None for a data set
+) -> list[Maxima | None]:
+    """The maxima of each data set, from its `starts` (data sets, starts, p); None for a data set
     none of whose starts is possible (starts of NaN are left out).
 
-    Polishing uses gradients even if the method does not. An interruption (Ctrl-C) ends the
-    searches where they are.
+    Where the searches ended, what is around is looked at and searched again (`further_starts`), as
+    long as that leads higher. Polishing uses gradients even if the method does not. An
+    interruption (Ctrl-C) ends the searches where they are.
     """
-    objective = batched.objective
     D, K, p = starts.shape
-    possible = np.flatnonzero(np.isfinite(starts).all(axis=2).ravel())
-    data_set = possible // K
-    searched = batched if method == "gradient" else batched.values_only()
     most = default_evaluations(method, p) if max_evaluations is None else max_evaluations
-    found, interrupted = search_all(
-        lambda which, points: searched(data_set[which], points),
-        starts.reshape(-1, p)[possible],
-        objective.bounds,
-        scale=objective.n_samples,
-        max_evaluations=most,
-        method=method,
-        tick=tick,
-    )
-    of_data_set: list[list[Found]] = [[] for _ in range(D)]
-    for d, search in zip(data_set, found, strict=True):
-        of_data_set[d].append(search)
-    points, values = np.full((D, p), np.nan), np.full(D, -np.inf)
-    for d, searches in enumerate(of_data_set):
-        if searches:
-            best = max(searches, key=lambda search: search.value)
-            points[d], values[d] = best.point, best.value
-    information, converged = np.full((D, p, p), np.nan), np.zeros(D, bool)
+    searched = batched if method == "gradient" else batched.values_only()
+    ends: list[list[Found]] = [[] for _ in range(D)]
+
+    def search(which: np.ndarray, points: np.ndarray) -> bool:
+        found, interrupted = search_all(
+            lambda rows, points: searched(which[rows], points),
+            points,
+            batched.objective.bounds,
+            scale=batched.objective.n_samples,
+            max_evaluations=most,
+            method=method,
+            tick=tick,
+        )
+        for d, end in zip(which, found, strict=True):
+            ends[d].append(end)
+        return interrupted
+
+    possible = np.flatnonzero(np.isfinite(starts).all(axis=2).ravel())
+    interrupted = search(possible // K, starts.reshape(-1, p)[possible])
+    maxima: list[tuple[Maximum, ...]] = []
     if not interrupted:
         try:
-            polished = polish(batched, objective.supports, points, values)
-            points, values = polished.points, polished.values
-            information, converged = polished.information, polished.converged
+            interrupted = _search_again(batched, ends, search)
+            maxima = [] if interrupted else _polished(batched, ends, search)
+            maxima = _with_scores(batched, maxima)
         except KeyboardInterrupt:
             interrupted = True
     return [
-        Maximum(
-            point=points[d],
-            value=float(values[d]),
-            information=information[d],
-            starts=tuple(searches),
-            converged=bool(converged[d]),
-            interrupted=interrupted,
-        )
-        if searches
+        Maxima(maxima[d] if maxima else (_unpolished(found),), tuple(found), interrupted)
+        if found
         else None
-        for d, searches in enumerate(of_data_set)
+        for d, found in enumerate(ends)
     ]
+
+
+Search = Callable[[np.ndarray, np.ndarray], bool]
+
+
+def _search_again(batched: BatchedObjective, ends: list[list[Found]], search: Search) -> bool:
+    """Look around the ends of the searches and search again from there, for as long as that leads
+    higher in some data set; true if the user interrupted."""
+    supports = batched.objective.supports
+    left = set(range(len(ends)))
+    for _ in range(ROUNDS):
+        before = {d: _highest(ends[d]) for d in left}
+        which, points = further_starts(
+            batched, [found if d in left else [] for d, found in enumerate(ends)], supports
+        )
+        if not len(which):
+            return False
+        if search(which, points):
+            return True
+        left = {d for d in left if _highest(ends[d]) > before[d] + AGREEMENT}
+        if not left:
+            return False
+    return False
+
+
+def _highest(found: Sequence[Found]) -> float:
+    return max((end.value for end in found), default=-np.inf)
+
+
+def _polished(
+    batched: BatchedObjective, ends: list[list[Found]], search: Search
+) -> list[tuple[Maximum, ...]]:
+    """The different maxima of each data set, polished. A maximum that a higher point refutes is
+    searched for again from there."""
+    supports = batched.objective.supports
+    width = np.array([support.width for support in supports])
+    p = len(supports)
+    for attempt in range(ROUNDS):
+        hills = distinct(batched, ends, width)
+        which = np.repeat(np.arange(len(hills)), [len(found) for found in hills])
+        flat = [hill for found in hills for hill in found]
+        if not flat:
+            return [() for _ in hills]
+        points = np.stack([hill.point for hill in flat])
+        values = np.array([hill.value for hill in flat])
+        polished = polish(batched, supports, points, values, which)
+        refuted = np.isfinite(polished.higher).all(axis=1)
+        if attempt == ROUNDS - 1 or not refuted.any():
+            break
+        if search(which[refuted], polished.higher[refuted]):
+            raise KeyboardInterrupt
+    of_data_set: list[list[Maximum]] = [[] for _ in hills]
+    for i, (d, hill) in enumerate(zip(which, flat, strict=True)):
+        maximum = Maximum(
+            point=polished.points[i],
+            value=float(polished.values[i]),
+            information=polished.information[i].reshape(p, p),
+            searches=hill.searches,
+            converged=bool(polished.converged[i]),
+        )
+        of_data_set[d].append(maximum)
+    return [_without_failures(found, width) for found in of_data_set]
+
+
+def _without_failures(found: list[Maximum], width: np.ndarray) -> tuple[Maximum, ...]:
+    """The maxima, highest first: the best whether it settled or not, and others that did, unless
+    polishing led them to a higher one."""
+    kept: list[Maximum] = []
+    for maximum in sorted(found, key=lambda m: -m.value):
+        apart = all(np.abs((maximum.point - k.point) / width).max() > SAME_PLACE for k in kept)
+        if not kept or (maximum.converged and apart):
+            kept.append(maximum)
+    return tuple(kept)
+
+
+def _with_scores(
+    batched: BatchedObjective, maxima: list[tuple[Maximum, ...]]
+) -> list[tuple[Maximum, ...]]:
+    """The same, with the scores of the trials at the highest maximum of each data set."""
+    known = [d for d, found in enumerate(maxima) if found]
+    if not known:
+        return maxima
+    points = np.stack([maxima[d][0].point for d in known])
+    scores = trial_scores(batched.per_trial, batched.objective.supports, points, np.array(known))
+    result = list(maxima)
+    for d, of_trials in zip(known, scores, strict=True):
+        result[d] = (replace(maxima[d][0], trial_scores=of_trials), *maxima[d][1:])
+    return result
+
+
+def _unpolished(found: list[Found]) -> Maximum:
+    """The best end of searches that were interrupted."""
+    best = max(found, key=lambda end: end.value)
+    p = len(best.point)
+    return Maximum(best.point, best.value, np.full((p, p), np.nan), agreeing(found), False)
 
 
 def to_minimise(

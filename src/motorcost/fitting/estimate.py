@@ -11,7 +11,7 @@ import numpy as np
 from motorcost import checks
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.derivative_free import METHODS, Method, check_available
-from motorcost.fitting.engine import Maximum, maximise
+from motorcost.fitting.engine import Maxima, maximise
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.objective import Objective
 from motorcost.fitting.progress import Progress, silent
@@ -65,7 +65,7 @@ def fit(
     given_points = [np.asarray(objective.point(values)) for values in starts]
     size = max(n_starts + len(given_points), 2 * len(objective.names) + 1)
     batched = BatchedObjective(objective, expected=size, priors=priors)
-    maximum = _maximum(
+    maxima = _maxima(
         batched,
         key,
         n_starts,
@@ -74,10 +74,10 @@ def fit(
         max_evaluations,
         silent if progress is None else progress,
     )
-    return _fit_of(objective, maximum, method, size, priors=priors)
+    return _fit_of(objective, maxima, method, size, priors=priors)
 
 
-def _maximum(
+def _maxima(
     batched: BatchedObjective,
     key: Any,
     n_starts: int,
@@ -85,37 +85,38 @@ def _maximum(
     method: Method,
     max_evaluations: int | None,
     report: Progress,
-) -> Maximum:
-    """The maximum of the only data set, from the given and the drawn starts."""
+) -> Maxima:
+    """The maxima of the only data set, from the given and the drawn starts."""
     objective, total = batched.objective, n_starts + len(given_points)
     first_look = batched if method == "gradient" else batched.values_only()
     starts = choose_starts(objective, first_look, jnp.stack([key]), n_starts, given_points)
     report("searching", 0, total)
-    (maximum,) = maximise(
+    (maxima,) = maximise(
         batched,
         starts,
         max_evaluations=max_evaluations,
         method=method,
         tick=lambda done: report("searching", done, total),
     )
-    return explain_no_start(objective, n_starts, given_points) if maximum is None else maximum
+    return explain_no_start(objective, n_starts, given_points) if maxima is None else maxima
 
 
-def _fit_of(
-    objective: Objective, maximum: Maximum, method: Method, size: int, *, priors: bool
-) -> Fit:
-    """What is known of the maximum of an objective, as a user holds it."""
-    prior = float(objective.log_prior(maximum.point)) if priors else 0.0
+def _fit_of(objective: Objective, found: Maxima, method: Method, size: int, *, priors: bool) -> Fit:
+    """What is known of the maxima of an objective, as a user holds it."""
+    best = found.best
+    prior = float(objective.log_prior(best.point)) if priors else 0.0
     return Fit(
         objective=objective,
         method=method,
         priors=priors,
-        point=maximum.point,
-        log_likelihood=maximum.value - prior,
-        information=maximum.information,
-        starts=maximum.starts,
-        converged=maximum.converged,
-        interrupted=maximum.interrupted,
+        point=best.point,
+        log_likelihood=best.value - prior,
+        information=best.information,
+        starts=found.starts,
+        converged=best.converged,
+        interrupted=found.interrupted,
         size=size,
         notes=objective.notes,
+        trial_scores=best.trial_scores,
+        other_maxima=found.maxima[1:],
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
@@ -17,9 +16,16 @@ from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective, log_likelihoods_along
 from motorcost.fitting.derivative_free import Method
-from motorcost.fitting.engine import AGREEMENT
-from motorcost.fitting.information import Direction, covariance_of, directions
-from motorcost.fitting.objective import Coordinate, Objective, scores
+from motorcost.fitting.engine import Maximum, agreeing
+from motorcost.fitting.information import (
+    AT_BOUND,
+    Direction,
+    covariance_of,
+    directions,
+    robust_covariance,
+)
+from motorcost.fitting.intervals import profile_intervals, wald_intervals
+from motorcost.fitting.objective import Coordinate, Objective
 from motorcost.fitting.optimise import Found
 from motorcost.fitting.prediction import conditions_of, predict_trials
 from motorcost.fitting.presenting import (
@@ -39,10 +45,34 @@ from motorcost.model.trials import Trials
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# A coordinate this close to a bound, on the search scale, is at the bound.
-AT_BOUND = 1e-6
 # Points at which a slice of the likelihood is evaluated.
 SLICE_POINTS = 21
+
+
+@dataclass(frozen=True)
+class LocalMaximum:
+    """A maximum of the likelihood: one explanation of the data.
+
+    Attributes
+    ----------
+    estimates : dict of str to float
+        By name, in natural units.
+    search_scale_errors : dict of str to float
+        By name, on the search scale, from the curvature at this maximum.
+    log_likelihood, below : float
+        Of all trials, and how far that is below the best (with priors, of the log posterior).
+    searches : int
+        How many of the searches came to it.
+    point : array
+        The estimates on the search scale.
+    """
+
+    estimates: dict[str, float]
+    search_scale_errors: dict[str, float]
+    log_likelihood: float
+    below: float
+    searches: int
+    point: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -70,12 +100,16 @@ class Fit:
     covariance, correlation : array of shape (p, p)
         Of the estimates on the search scale, in the order of `names`.
     converged, interrupted : bool
-        Whether the search settled at a maximum, and whether the user stopped it before.
+        Whether the search settled at a maximum, and whether the user stopped it before. Without a
+        maximum there are no errors: they are NaN.
+    maxima : tuple of LocalMaximum
+        Every different maximum that was found within reach of the best, the best first: other
+        explanations of the same data.
     starts : tuple of Found
         Where each search ended: its `point` on the search scale, the `value` of the log
         likelihood (plus log prior, if there are priors), `evaluations` and `converged`.
     agreed : int
-        How many of the starts found this maximum.
+        How many of the searches found this maximum.
     verdicts : list of str
         What to know before believing the estimates, in sentences.
     notes : tuple of str
@@ -100,6 +134,8 @@ class Fit:
     interrupted: bool
     size: int  # points that are evaluated at once
     notes: tuple[str, ...] = ()
+    trial_scores: np.ndarray | None = None  # (N, p), at the estimates
+    other_maxima: tuple[Maximum, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -168,11 +204,28 @@ class Fit:
 
     @property
     def covariance(self) -> np.ndarray:
-        """The covariance of the estimates on the search scale, from the observed information.
+        """The covariance of the estimates on the search scale.
 
-        Infinite for what the data leave open, NaN if the search was interrupted.
+        It is the sandwich estimator, from the curvature of the log likelihood and from how much the
+        trials' own scores vary, corrected for the number of trials. Infinite for what the data
+        leave open; NaN for parameters at an end of their support, and for all of them if the
+        search was interrupted or did not settle.
         """
-        return covariance_of(self.objective.supports, self.information)
+        return self._uncertainty[0]
+
+    @property
+    def degrees_of_freedom(self) -> np.ndarray:
+        """Of Student's t for each estimate: its trials less parameters; infinite if there are too
+        few trials to say how much they vary."""
+        return self._uncertainty[1]
+
+    @property
+    def _uncertainty(self) -> tuple[np.ndarray, np.ndarray]:
+        supports, p = self.objective.supports, len(self.names)
+        if self.interrupted or not self.converged:
+            return np.full((p, p), np.nan), np.full(p, np.inf)
+        at_bounds = np.isin(self.names, self.at_bounds)
+        return robust_covariance(supports, self.information, self.trial_scores, at_bounds)
 
     @property
     def search_scale_errors(self) -> dict[str, float]:
@@ -198,21 +251,6 @@ class Fit:
             if name in logarithmic | positive
         }
 
-    def robust_errors(self) -> dict[str, float]:
-        """Return standard errors by name, on the search scale, that hold for a wrong model too.
-
-        They come from how much the scores of the trials vary (the sandwich formula), rather than
-        from the curvature of the log likelihood alone.
-        """
-        if self.interrupted:
-            raise InputError("the fit was interrupted before its maximum: there are no errors yet")
-        trial_scores = np.asarray(scores(self.objective, jnp.asarray(self.point))[1])
-        cov = self.covariance
-        finite = np.where(np.isfinite(cov), cov, 0.0)
-        spread = np.diagonal(finite @ (trial_scores.T @ trial_scores) @ finite)
-        errors = np.where(np.isfinite(np.diagonal(cov)), np.sqrt(spread), np.inf)
-        return dict(zip(self.names, errors.tolist(), strict=True))
-
     @property
     def _logarithmic(self) -> list[Coordinate]:
         return [c for c in self.objective.coordinates if c.support.logarithmic]
@@ -233,9 +271,28 @@ class Fit:
 
     @property
     def agreed(self) -> int:
-        """How many of the starts found this maximum."""
-        best = max(start.value for start in self.starts)
-        return sum(best - start.value < AGREEMENT for start in self.starts)
+        """How many of the searches found this maximum."""
+        return agreeing(self.starts)
+
+    @property
+    def maxima(self) -> tuple[LocalMaximum, ...]:
+        """Every different maximum found within reach of the best, the best first."""
+        value = self.log_likelihood + self._log_prior
+        best = Maximum(self.point, value, self.information, self.agreed, self.converged)
+        return tuple(self._local(maximum, value) for maximum in (best, *self.other_maxima))
+
+    def _local(self, maximum: Maximum, best: float) -> LocalMaximum:
+        objective = self.objective
+        errors = np.sqrt(np.diagonal(covariance_of(objective.supports, maximum.information)))
+        prior = float(objective.log_prior(maximum.point)) if self.priors else 0.0
+        return LocalMaximum(
+            estimates={n: float(value) for n, value in objective.values(maximum.point).items()},
+            search_scale_errors=dict(zip(self.names, errors.tolist(), strict=True)),
+            log_likelihood=maximum.value - prior,
+            below=best - maximum.value,
+            searches=maximum.searches,
+            point=maximum.point,
+        )
 
     @property
     def aic(self) -> float:
@@ -257,27 +314,20 @@ class Fit:
         level : float
             Of confidence, between 0 and 1.
         method : {"wald", "profile"}
-            `wald` takes the standard errors on the search scale. `profile` follows the likelihood
-            itself, which takes longer and holds where it is lopsided.
+            `wald` takes the standard errors on the search scale and Student's t. `profile` follows
+            the likelihood itself, which takes longer and holds where it is lopsided.
 
         Returns
         -------
         dict of str to (float, float)
-            Either end may be infinite (or 0, for a positive parameter): the data do not bound it.
+            Within the supports: an end that is the support's own says that the data do not bound
+            the parameter there. At an end of a support the interval is one-sided.
         """
         if not 0 < level < 1:
             raise InputError(f"level must lie between 0 and 1, got {level!r}")
         checks.one_of("method", method, ("wald", "profile"))
-        if method == "profile":
-            ends = {profile.name: profile.ends for profile in self.profiles(level)}
-        else:
-            z = NormalDist().inv_cdf(0.5 + level / 2)
-            errors = self.search_scale_errors.items()
-            ends = {
-                name: (x - z * error, x + z * error)
-                for x, (name, error) in zip(self.point, errors, strict=True)
-            }
-        return {c.name: c.support.natural(ends[c.name]) for c in self.objective.coordinates}
+        of_method = profile_intervals if method == "profile" else wald_intervals
+        return of_method(self, level)
 
     def profiles(
         self,
@@ -290,6 +340,8 @@ class Fit:
         which = [self.names.index(checks.one_of("free parameter", n, self.names)) for n in names]
         if self.interrupted:
             raise InputError("the fit was interrupted before its maximum: there is no profile yet")
+        if not self.converged:
+            raise InputError("the search did not settle at a maximum: there is no profile")
         done = 0
 
         def tick() -> None:
@@ -300,8 +352,7 @@ class Fit:
 
         found, _ = profiles(
             BatchedObjective(self.objective, expected=self.size, priors=self.priors),
-            self.point,
-            self.log_likelihood + self._log_prior,
+            [(m.point, m.log_likelihood + self._log_prior_at(m.point)) for m in self.maxima],
             np.sqrt(np.diagonal(self.covariance)),
             level=level,
             which=which,
@@ -322,12 +373,15 @@ class Fit:
 
     @property
     def _log_prior(self) -> float:
-        return float(self.objective.log_prior(self.point)) if self.priors else 0.0
+        return self._log_prior_at(self.point)
+
+    def _log_prior_at(self, point: np.ndarray) -> float:
+        return float(self.objective.log_prior(point)) if self.priors else 0.0
 
     @property
     def directions(self) -> list[Direction]:
         """Combinations of parameters, from the least known to the best known."""
-        if self.interrupted:
+        if self.interrupted or not self.converged:
             return []
         return directions(self.objective.coordinates, self.information)
 

@@ -1,4 +1,4 @@
-"""What the curvature at a maximum says: Newton's last steps, standard errors, open directions."""
+"""What is known at a maximum: standard errors, and directions that the data leave open."""
 
 from __future__ import annotations
 
@@ -8,123 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from motorcost.fitting.objective import Coordinate
-from motorcost.fitting.optimise import Evaluate
 from motorcost.tasks.supports import Support
 
-# Newton steps that are taken at most: near a maximum each doubles the number of right digits.
-NEWTON_STEPS = 8
-# A step that promises less log likelihood than this changes no digit that is shown or tested.
-NEGLIGIBLE_GAIN = 1e-12
-# Below this gain a step is taken although rounding may hide that the value rises.
-SURE_GAIN = 1e-7
-# What rounding does to a log likelihood, relative to its size.
-VALUE_ROUNDING = 1e-12
-# A maximum is one if the next Newton step promises less log likelihood than this.
-CONVERGED_GAIN = 1e-3
-# Eigenvalues of the information this far below zero, relative to the largest, are rounding.
-NEGATIVE_CURVATURE = 1e-6
+# A coordinate this close to a bound, on the search scale, is at the bound.
+AT_BOUND = 1e-6
+# Fewer trials than parameters plus this say too little about how much the scores vary.
+LEAST_FREEDOM = 5
 # A direction known no better than within a factor of two is weakly known.
 WEAK = float(np.log(2.0))
-
-
-@dataclass(frozen=True)
-class Polished:
-    """The maxima of D data sets after Newton's steps, with the observed information there."""
-
-    points: np.ndarray
-    values: np.ndarray
-    information: np.ndarray
-    converged: np.ndarray
-
-
-def polish(
-    evaluate: Evaluate, supports: Sequence[Support], points: np.ndarray, values: np.ndarray
-) -> Polished:
-    """Newton's last steps from `points` (D, p), within the bounds, all data sets together.
-
-    `converged` tells where the result is a maximum: its curvature is that of a maximum in all
-    directions that do not lead out of the bounds, and no step promises `CONVERGED_GAIN`.
-    """
-    D, p = points.shape
-    points, values = points.copy(), values.copy()
-    information = np.full((D, p, p), np.nan)
-    converged = np.zeros(D, bool)
-    bounds = np.array([support.bounds for support in supports])
-    active = np.flatnonzero(np.isfinite(values))
-    for _ in range(NEWTON_STEPS):
-        if not active.size:
-            break
-        gradients, information[active] = observed_information(
-            evaluate, supports, points[active], active
-        )
-        steps = [
-            _newton_step(points[d], gradient, information[d], bounds)
-            for d, gradient in zip(active, gradients, strict=True)
-        ]
-        converged[active] = [step.is_peak and step.gain < CONVERGED_GAIN for step in steps]
-        moving = np.array([step.gain >= NEGLIGIBLE_GAIN for step in steps])
-        gains = np.array([step.gain for step in steps])[moving]
-        moved = np.array([step.point for step in steps])[moving]
-        active = active[moving]
-        if not active.size:
-            break
-        found, _ = evaluate(active, moved)
-        slack = np.where(gains < SURE_GAIN, VALUE_ROUNDING * np.abs(values[active]), 0.0)
-        better = (found > values[active]) | (found > values[active] - slack)
-        active = active[better]
-        points[active], values[active] = moved[better], found[better]
-    return Polished(points, values, information, converged)
-
-
-@dataclass(frozen=True)
-class _Step:
-    point: np.ndarray
-    gain: float  # of log likelihood that the step promises; NaN where there is no information
-    is_peak: bool
-
-
-def _newton_step(
-    point: np.ndarray, gradient: np.ndarray, information: np.ndarray, bounds: np.ndarray
-) -> _Step:
-    """The Newton step among the coordinates that do not press against their bounds."""
-    if not (np.isfinite(gradient).all() and np.isfinite(information).all()):
-        return _Step(point, np.nan, is_peak=False)
-    at_low, at_high = point <= bounds[:, 0], point >= bounds[:, 1]
-    inside = ~((at_low & (gradient < 0)) | (at_high & (gradient > 0)))
-    if not inside.any():
-        return _Step(point, 0.0, is_peak=True)
-    step = np.zeros_like(point)
-    roots, axes = np.linalg.eigh(information[np.ix_(inside, inside)])
-    curved = np.where(roots > 1e-12 * max(roots.max(), 1e-300), roots, np.inf)
-    step[inside] = axes @ ((axes.T @ gradient[inside]) / curved)
-    gain = float(gradient[inside] @ step[inside]) / 2
-    is_peak = bool((roots > -NEGATIVE_CURVATURE * np.abs(roots).max()).all())
-    return _Step(np.clip(point + step, *bounds.T), gain, is_peak)
-
-
-def observed_information(
-    evaluate: Evaluate,
-    supports: Sequence[Support],
-    points: np.ndarray,
-    which: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The gradients at `points` (S, p), and minus the second derivatives (S, p, p).
-
-    By central differences of gradients over the support's small step, or inwards from a bound;
-    `which` numbers the data set of each point, 0 if left out.
-    """
-    S, p = points.shape
-    which = np.zeros(S, int) if which is None else which
-    bounds = np.array([support.bounds for support in supports])
-    h = np.array([support.step for support in supports])
-    above, below = np.minimum(points + h, bounds[:, 1]), np.maximum(points - h, bounds[:, 0])
-    tried = np.repeat(points[:, None], 1 + 2 * p, axis=1)
-    for k in range(p):
-        tried[:, 1 + 2 * k, k], tried[:, 2 + 2 * k, k] = above[:, k], below[:, k]
-    _, gradients = evaluate(np.repeat(which, 1 + 2 * p), tried.reshape(-1, p))
-    gradients = gradients.reshape(S, 1 + 2 * p, p)
-    information = -(gradients[:, 1::2] - gradients[:, 2::2]) / (above - below)[:, :, None]
-    return gradients[:, 0], (information + np.swapaxes(information, 1, 2)) / 2
 
 
 def covariance_of(supports: Sequence[Support], information: np.ndarray) -> np.ndarray:
@@ -141,6 +32,49 @@ def covariance_of(supports: Sequence[Support], information: np.ndarray) -> np.nd
     cov[open_, :] = cov[:, open_] = np.nan
     cov[open_, open_] = np.inf
     return cov
+
+
+def robust_covariance(
+    supports: Sequence[Support],
+    information: np.ndarray,
+    trial_scores: np.ndarray | None,
+    at_bounds: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The covariance of estimates, from how much the trials' scores vary, and its degrees of
+    freedom by coordinate.
+
+    This is the sandwich estimator, the inverse information around the sum of squares of
+    `trial_scores` (N, p). It holds where the likelihood is not quite right (the Gaussian
+    approximation of signal-dependent noise makes the curvature a few per cent too large), and is
+    enlarged by N / (N - p) because the scores are those at the estimate. With too few trials for
+    that it is the inverse information, with infinite degrees of freedom.
+
+    Coordinates that press against a bound are taken as given for the others, and have no variance
+    (NaN).
+    """
+    p = len(supports)
+    inside = np.flatnonzero(~at_bounds)
+    cov, degrees = np.full((p, p), np.nan), np.full(p, np.inf)
+    if not inside.size:
+        return cov, degrees
+    among = np.ix_(inside, inside)
+    cov[among] = covariance_of([supports[int(i)] for i in inside], information[among])
+    if trial_scores is None or not np.isfinite(trial_scores).all():
+        return cov, degrees
+    scores = trial_scores[:, inside]
+    # With values for each subject, a subject's trials inform its own values only.
+    informative = scores != 0
+    counts = informative.sum(axis=0)
+    shared = (informative.T.astype(int) @ informative > 0).sum(axis=0)
+    freedom = counts - shared
+    if (freedom < LEAST_FREEDOM).any():
+        return cov, degrees
+    bread = np.where(np.isfinite(cov[among]), cov[among], 0.0)
+    growth = np.sqrt(counts / freedom)
+    sandwich = bread @ (scores.T @ scores) @ bread * np.outer(growth, growth)
+    cov[among] = np.where(np.isfinite(cov[among]), sandwich, cov[among])
+    degrees[inside] = freedom
+    return cov, degrees
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,7 @@ class Objective(eqx.Module):
     groupings: tuple[Grouping, ...] = eqx.field(static=True, default=())
     rank: int | None = eqx.field(static=True, default=None)  # of the innovation, where known
     notes: tuple[str, ...] = eqx.field(static=True, default=())
+    defaults: tuple[tuple[str, float], ...] = eqx.field(static=True, default=())  # of the task
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -160,6 +161,19 @@ class Objective(eqx.Module):
             point.append(coordinate.support.to_search_scale(value))
         return jnp.array(point)
 
+    def usual_point(self) -> np.ndarray:
+        """The defaults of the task and of the observer's noises, on the search scale; NaN for what
+        has no default within its support."""
+        values = dict(self.defaults)
+        point = np.full(len(self.coordinates), np.nan)
+        for k, coordinate in enumerate(self.coordinates):
+            value = values.get(coordinate.parameter)
+            if coordinate.of_observer and isinstance(self.observer, ObserverSpec):
+                value = self.observer.usual_noise(coordinate.parameter)
+            if value is not None and value in coordinate.support:
+                point[k] = float(coordinate.support.to_search_scale(float(value)))
+        return point
+
     def at(self, point: Any, columns: Mapping[str, Array] | None = None) -> ProblemMaker:
         """The problem and observer at a point, as a function of steps and conditions.
 
@@ -202,7 +216,7 @@ class Objective(eqx.Module):
 
     def log_likelihoods(self, point: Point) -> Float[Array, " N"]:
         """The log likelihood of each trial; -inf for all where the model has no policy."""
-        return log_likelihoods_at(self.at, point[None], self.trials, rank=self.rank)[0]
+        return log_likelihoods_at(self.at, point[None], self.trials, rank=self.rank)[1][0]
 
     def log_prior(self, point: Any) -> Float[Array, ""]:
         """The log prior of all coordinates, up to a constant."""
@@ -220,8 +234,9 @@ def evaluate(
     *,
     gradient: bool,
     priors: bool,
-) -> tuple[Float[Array, " S"], Float[Array, "S p"]]:
-    """The log likelihood of data set `which[i]` at `points[i]`, and its gradient.
+) -> tuple[Float[Array, " S"], Float[Array, "S p"], Float[Array, "S N"]]:
+    """The log likelihood of data set `which[i]` at `points[i]`, its gradient, and the log
+    likelihood of each trial.
 
     With `priors`, the log prior is added. The gradient is zero unless it is asked for. Points whose
     `counted` is 0 rather than 1 only fill up the batch: their value is 0.
@@ -231,9 +246,9 @@ def evaluate(
     weights = jnp.ones((len(which), len(objective.trials)))
     weights = counted[:, None] * (weights if data.weights is None else data.weights[which])
 
-    def values_at(points: Float[Array, "S p"]) -> Float[Array, " S"]:
+    def values_at(points: Float[Array, "S p"]) -> tuple[Array, Array]:
         with_data_set = jnp.concatenate([points, which[:, None].astype(float)], axis=1)
-        values = log_likelihoods_at(
+        values, per_trial = log_likelihoods_at(
             lambda point: objective.at(point, data.columns),
             with_data_set,
             objective.trials,
@@ -241,13 +256,15 @@ def evaluate(
             weights=weights,
             rank=objective.rank,
         )
-        return values + jax.vmap(objective.log_prior)(points) if priors else values
+        assert values is not None  # there are weights
+        return values + jax.vmap(objective.log_prior)(points) if priors else values, per_trial
 
     if not gradient:
-        return values_at(points), jnp.zeros_like(points)
+        values, per_trial = values_at(points)
+        return values, jnp.zeros_like(points), per_trial
     # No point affects another's value, so one pull-back of ones gives every gradient.
-    values, pull_back = jax.vjp(values_at, points)
-    return values, pull_back(jnp.ones_like(values))[0]
+    values, pull_back, per_trial = jax.vjp(values_at, points, has_aux=True)
+    return values, pull_back(jnp.ones_like(values))[0], per_trial
 
 
 @lean_jit

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import jax
 import jax.numpy as jnp
 
+from motorcost.fitting.intervals import Interval, interval_text
 from motorcost.markup import html_paragraphs, html_table
 from motorcost.model.observer import ObserverSpec
 from motorcost.tasks import parameters as declared_parameters
@@ -16,24 +17,25 @@ from motorcost.tasks import parameters as declared_parameters
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from motorcost.fitting.fitted import Fit
+    from motorcost.fitting.fitted import Fit, LocalMaximum
 
-Interval = tuple[float, float]
+
+# A maximum that is less than exp(3), or 20, times less probable is another explanation.
+ALMOST_AS_WELL = 3.0
 
 
 def summary_text(fit: Fit, level: float) -> str:
     """Return the estimates as a table of plain text, with the verdicts and notes below it."""
     errors, relative = fit.standard_errors, fit.log_standard_errors
-    intervals = fit.interval(level)
+    intervals, supports = fit.interval(level), _supports(fit)
     width = max(len(name) for name in (*fit.names, "parameter"))
     head = f"{'parameter':<{width}}  {'estimate':>10}  {'std. error':>10}  {'relative':>8}"
     lines = [f"{head}  {100 * level:g} % interval"]
     for name, value in fit.estimates.items():
-        percent = f"{100 * relative[name]:.3g} %" if name in relative else ""
-        low, high = intervals[name]
+        percent = number_text(100 * relative[name], ".3g") + " %" if name in relative else ""
         lines.append(
-            f"{name:<{width}}  {value:>10.4g}  {errors[name]:>10.2g}  {percent:>8}  "
-            f"{low:.4g} to {high:.4g}"
+            f"{name:<{width}}  {value:>10.4g}  {number_text(errors[name], '.2g'):>10}  "
+            f"{percent:>8}  {interval_text(intervals[name], supports[name])}"
         )
     return "\n".join([*lines, "", likelihood_sentence(fit), *fit.verdicts, *_notes(fit)])
 
@@ -51,14 +53,14 @@ def estimates_table(
     """Return header and rows of a table with one row per parameter.
 
     `intervals` are by name, in natural units, and hold at `level`. What is infinite is shown as ∞,
-    what is unknown as a question mark.
+    what is unknown as a question mark, and an interval to an end of the support as "below" or
+    "above" its other end.
     """
     header = ["parameter", "estimate", "unit", "standard error", "relative"]
     header.append(f"{100 * level:g} % interval")
     estimates, errors, relative = fit.estimates, fit.standard_errors, fit.log_standard_errors
-    rows = []
+    supports, rows = _supports(fit), []
     for name, unit in fit.units.items():
-        low, high = intervals[name]
         rows.append(
             [
                 name,
@@ -66,7 +68,7 @@ def estimates_table(
                 unit,
                 number_text(errors[name], ".2g"),
                 number_text(100 * relative[name], ".3g") + " %" if name in relative else "",
-                f"{number_text(low, '.4g')} to {number_text(high, '.4g')}",
+                interval_text(intervals[name], supports[name]),
             ]
         )
     return header, rows
@@ -97,17 +99,44 @@ def verdicts_of(fit: Fit) -> list[str]:
     """Return what to know before believing the estimates, in sentences."""
     if fit.interrupted:
         return ["Interrupted: this is the best point so far, without error bars."]
-    lines = [f"{fit.agreed} of {len(fit.starts)} starts found this maximum."]
-    if fit.agreed == 1 and len(fit.starts) > 1:
-        lines.append("No other start confirms it: try more (n_starts).")
     if not fit.converged:
-        lines.append("The search did not settle: error bars are not to be trusted.")
+        return [
+            f"The search did not settle at a maximum: {fit.agreed} of {len(fit.starts)} searches "
+            "came to this point, from which the likelihood still rises. There are no error bars. "
+            "Try more starts (n_starts), fix or narrow what these trials may not tell, or look at "
+            "the data (mc.look)."
+        ]
+    lines = [f"{fit.agreed} of {len(fit.starts)} searches found this maximum."]
+    if fit.agreed == 1 and len(fit.starts) > 1:
+        lines.append("No other search confirms it: try more starts (n_starts).")
+    lines += [_other_explanation(fit, maximum) for maximum in fit.maxima[1:]]
     if fit.at_bounds:
-        lines.append(
-            f"At the edge of its support: {', '.join(fit.at_bounds)}. Widen it, or take the "
-            "error bars with care."
-        )
+        ends = [_edge_words(fit, name) for name in fit.at_bounds]
+        lines.append(f"At an end of its support: {', '.join(ends)}.")
     return lines + [direction.words for direction in fit.directions if direction.words]
+
+
+def _other_explanation(fit: Fit, maximum: LocalMaximum) -> str:
+    """Another maximum in words."""
+    values = ", ".join(f"{name} {value:.3g}" for name, value in maximum.estimates.items())
+    almost = maximum.below < ALMOST_AS_WELL
+    return (
+        ("Another explanation fits almost as well" if almost else "Another maximum was found")
+        + f" ({maximum.below:.2g} below, {maximum.searches} of {len(fit.starts)} searches): "
+        + f"{values}."
+    )
+
+
+def _edge_words(fit: Fit, name: str) -> str:
+    (coordinate,) = [c for c in fit.objective.coordinates if c.name == name]
+    value, support = fit.estimates[name], coordinate.support
+    lowest = abs(value - support.low) < abs(value - support.high)
+    return f"{name} is as {'small' if lowest else 'large'} as allowed ({value:.3g})"
+
+
+def _supports(fit: Fit) -> dict[str, Interval]:
+    """The lowest and highest value of each parameter, in natural units."""
+    return {c.name: (c.support.low, c.support.high) for c in fit.objective.coordinates}
 
 
 def units_of(fit: Fit) -> dict[str, str]:

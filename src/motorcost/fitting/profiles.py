@@ -25,8 +25,9 @@ class Profile:
 
     - `points`: on the search scale, increasing; `log_likelihoods` there, with the others at their
       best.
-    - `ends`: of the interval at `level`, on the search scale; infinite where the support ends
-      before the data object, NaN if the user interrupted.
+    - `parts`: of the interval at `level`, on the search scale, with increasing ends: one for each
+      maximum, or fewer where they overlap. Infinite where the support ends before the data object,
+      NaN if the user interrupted.
     - `gain`: by which a point of the profile is more probable than the fit's maximum.
     """
 
@@ -34,14 +35,18 @@ class Profile:
     level: float
     points: np.ndarray
     log_likelihoods: np.ndarray
-    ends: tuple[float, float]
+    parts: tuple[tuple[float, float], ...]
     gain: float
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest end of all parts."""
+        return self.parts[0][0], self.parts[-1][1]
 
 
 def profiles(
     batched: BatchedObjective,
-    point: np.ndarray,
-    value: float,
+    maxima: Sequence[tuple[np.ndarray, float]],
     sd: np.ndarray,
     *,
     level: float = 0.95,
@@ -50,35 +55,55 @@ def profiles(
 ) -> tuple[list[Profile], bool]:
     """Profiles of the coordinates `which` (all if left out), and whether the user interrupted.
 
-    Around the maximum `value` at `point`; `sd` says where to look first. Both sides of all
-    coordinates are followed together.
+    Around each of the `maxima`, points with their values, the highest first; `sd` says where to
+    look first. Both sides of all coordinates are followed together.
     """
-    chosen = list(range(len(point)) if which is None else which)
+    chosen = list(range(len(sd)) if which is None else which)
     bounds = batched.objective.bounds
     z = NormalDist().inv_cdf(0.5 + level / 2)
+    best = maxima[0][1]
+    # From a maximum that lies lower than the interval's ends nothing is to be found.
+    maxima = [(point, value) for point, value in maxima if 2 * (best - value) < z**2]
     sides = {
-        (k, sign): _Side(k, sign, z, point, value, float(sd[k]), float(bounds[k, (sign + 1) // 2]))
+        (k, i, sign): _Side(
+            k, sign, z, point, best, value, float(sd[k]), float(bounds[k, (sign + 1) // 2])
+        )
         for k in chosen
+        for i, (point, value) in enumerate(maxima)
         for sign in (-1, 1)
     }
     interrupted = _follow(list(sides.values()), batched, tick)
     result = []
     for k in chosen:
-        low, high = sides[k, -1], sides[k, 1]
-        at = np.array([*low.points, float(point[k]), *high.points])
-        values = np.array([*low.values, value, *high.values])
+        of_coordinate = [side for (j, _, _), side in sides.items() if j == k]
+        at = np.array([p[k] for p, _ in maxima] + [x for s in of_coordinate for x in s.points])
+        values = np.array([v for _, v in maxima] + [v for s in of_coordinate for v in s.values])
         order = np.argsort(at)
+        around = [(sides[k, i, -1].end, sides[k, i, 1].end) for i in range(len(maxima))]
         result.append(
             Profile(
                 name=batched.objective.names[k],
                 level=level,
                 points=at[order],
                 log_likelihoods=values[order],
-                ends=(low.end, high.end),
-                gain=float(np.nanmax(values) - value),
+                parts=_joined(around),
+                gain=float(np.nanmax(values) - best),
             )
         )
     return result, interrupted
+
+
+def _joined(parts: list[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """The parts with those joined that overlap, in increasing order."""
+    if any(np.isnan(end) for part in parts for end in part):
+        return ((np.nan, np.nan),)
+    result: list[tuple[float, float]] = []
+    for low, high in sorted(parts):
+        if result and low <= result[-1][1]:
+            result[-1] = (result[-1][0], max(high, result[-1][1]))
+        else:
+            result.append((low, high))
+    return tuple(result)
 
 
 def _follow(sides: list[_Side], batched: BatchedObjective, tick: Callable[[], None]) -> bool:
@@ -117,7 +142,8 @@ class _Side:
     sign: int
     z: float
     maximum: np.ndarray
-    value: float
+    value: float  # of the highest maximum
+    start_value: float  # of the one where the walk begins
     sd: float
     edge: float
     points: list[float] = field(default_factory=list)
@@ -131,7 +157,8 @@ class _Side:
         known = np.isfinite(self.sd) and self.sd > 0
         self._step = self.z * self.sd if known else self._reach / 4
         # Distances from the maximum: one that the data allow, and one that they refuse.
-        self._near, self._near_root = 0.0, 0.0
+        self._near = 0.0
+        self._near_root = float(np.sqrt(max(2.0 * (self.value - self.start_value), 0.0)))
         self._far, self._far_root = np.inf, np.inf
         self._bisections = 0
         self._outwards()

@@ -17,13 +17,14 @@ from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.derivative_free import METHODS, Method, check_available
-from motorcost.fitting.engine import Maximum, maximise
-from motorcost.fitting.information import covariance_of
+from motorcost.fitting.engine import Maxima, Maximum, maximise
+from motorcost.fitting.information import AT_BOUND, robust_covariance
 from motorcost.fitting.objective import DataSets, Objective, step_and_rank
 from motorcost.fitting.specification import (
     FixedObserver,
     Free,
     coordinates_of,
+    default_numbers,
     supports_of,
     takes_arguments,
 )
@@ -50,8 +51,6 @@ MEASURED_AT_ONCE = 32
 MEASURED = ("key", "truth", "true_policy", "found", "found_policy")
 # What comes before a parameter's name in the column of its true value.
 TRUE = "true_"
-# A point this close to the edge of its support, on the search scale, is at the edge.
-AT_EDGE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,8 @@ class Recovery:
 
     The columns of the result are, for each parameter, `effort_found` and `effort_se` (its standard
     error on the search scale, mostly of the natural logarithm); `log_likelihood`, at the maximum
-    and at the true values (`log_likelihood_true`), `starts_agreed`, `converged`, `at_bounds`.
+    and at the true values (`log_likelihood_true`), `starts_agreed`, `converged`, `at_bounds`;
+    how many maxima were found within reach (`maxima`), and how far the second lies below.
     They are those of `fit` with the same data, starts and key, whose engine this is.
     """
 
@@ -150,7 +150,7 @@ class Recovery:
         table = _table(self, batched, maxima, truth)
         if self.measure is not None:
             points = np.stack(
-                [t if m is None else m.point for m, t in zip(maxima, truth, strict=True)]
+                [t if m is None else m.best.point for m, t in zip(maxima, truth, strict=True)]
             )
             measured = _measured(self, plain, split[:, 2], rows, jnp.asarray(points))
             possible = np.array([maximum is not None for maximum in maxima])
@@ -199,6 +199,7 @@ def _batched(
         observer=observer,
         coordinates=coordinates_of(supports, recovery.observer),
         fixed=(),
+        defaults=default_numbers(recovery.fitted or recovery.task),
     )
     check_available(recovery.method, objective.bounds)
     data = DataSets(observed=samples, columns=columns)
@@ -221,32 +222,49 @@ def _true_points(recovery: Recovery, rows: Mapping[str, Array], count: int) -> n
 def _table(
     recovery: Recovery,
     batched: BatchedObjective,
-    maxima: list[Maximum | None],
+    maxima: list[Maxima | None],
     truth: np.ndarray,
 ) -> dict[str, np.ndarray]:
     """The columns of estimates, errors and flags."""
     supports = list(recovery.supports.values())
     p, bounds = len(supports), batched.objective.bounds
     nothing = np.full(p, np.nan)
-    points = np.stack([nothing if m is None else m.point for m in maxima])
+    points = np.stack([nothing if m is None else m.best.point for m in maxima])
+    at_edge = np.abs(bounds - points[:, :, None]).min(axis=2) < AT_BOUND
     errors = np.stack(
         [
-            nothing if m is None else np.sqrt(np.diagonal(covariance_of(supports, m.information)))
-            for m in maxima
+            nothing if m is None else _errors(supports, m.best, edge)
+            for m, edge in zip(maxima, at_edge, strict=True)
         ]
     )
     table: dict[str, np.ndarray] = {}
     for k, (name, support) in enumerate(recovery.supports.items()):
         table[f"{name}_found"] = np.asarray(support.from_search_scale(points[:, k]))
         table[f"{name}_se"] = errors[:, k]
-    at_edge = np.abs(bounds - points[:, :, None]).min(axis=2) < AT_EDGE
     return table | {
-        "log_likelihood": np.array([np.nan if m is None else m.value for m in maxima]),
+        "log_likelihood": np.array([np.nan if m is None else m.best.value for m in maxima]),
         "log_likelihood_true": batched(np.arange(len(truth)), truth)[0],
         "starts_agreed": np.array([0 if m is None else m.agreed for m in maxima]),
-        "converged": np.array([m is not None and m.converged for m in maxima]),
+        "converged": np.array([m is not None and m.best.converged for m in maxima]),
+        "maxima": np.array([0 if m is None else len(m.maxima) for m in maxima]),
+        "next_below": np.array([_next_below(m) for m in maxima]),
         "at_bounds": at_edge.any(axis=1),
     }
+
+
+def _errors(supports: list[Support], maximum: Maximum, at_edge: np.ndarray) -> np.ndarray:
+    """Standard errors on the search scale, as those of a fit."""
+    if not maximum.converged:
+        return np.full(len(supports), np.nan)
+    cov, _ = robust_covariance(supports, maximum.information, maximum.trial_scores, at_edge)
+    return np.sqrt(np.diagonal(cov))
+
+
+def _next_below(maxima: Maxima | None) -> float:
+    """How far the second highest maximum is below the highest, NaN if there is none."""
+    if maxima is None or len(maxima.maxima) < 2:
+        return np.nan
+    return maxima.best.value - maxima.maxima[1].value
 
 
 @lean_jit

@@ -55,12 +55,23 @@ def make_objective(
         coordinates=coordinates_of(supports, maker, groupings),
         fixed=tuple(values.items()),
         groupings=groupings,
+        defaults=default_numbers(task),
     )
     objective = _in_model_units(objective)
     dt, rank = step_and_rank(objective, DataSets())
     if not np.isclose(dt, step, rtol=1e-6):  # a task with a step of its own
         _wrong_step(step, float(dt))
     return dataclasses.replace(objective, rank=int(rank))
+
+
+def default_numbers(task: Task) -> tuple[tuple[str, float], ...]:
+    """The defaults of a task's arguments that are numbers, as far as its signature tells."""
+    try:
+        arguments = inspect.signature(task).parameters.values()
+    except (TypeError, ValueError):  # not every function of C has a signature
+        return ()
+    numbers = {a.name: a.default for a in arguments if isinstance(a.default, (int, float))}
+    return tuple((name, float(value)) for name, value in numbers.items())
 
 
 def _in_model_units(objective: Objective) -> Objective:

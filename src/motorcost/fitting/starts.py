@@ -20,6 +20,8 @@ from motorcost.inference.likelihood import log_likelihood
 
 # Points drawn for each start that is kept.
 DRAWN_PER_START = 8
+# The SD of the points drawn around a task's defaults, as a fraction of each support.
+AROUND_DEFAULTS = 0.1
 # How far starts must lie from each other, in some coordinate, as a fraction of its support; halved
 # as often as it takes to find enough of them.
 APART = 0.25
@@ -39,15 +41,7 @@ def choose_starts(
     and gradient.
     """
     D, p = len(keys), len(objective.coordinates)
-    drawn = np.zeros((D, 0, p))
-    if n_starts:
-        shape = (n_starts * DRAWN_PER_START,)
-        of_coordinates = jax.vmap(lambda key: jax.random.split(key, p))(keys)
-        columns = [
-            np.asarray(jax.vmap(lambda key, s=support: s.draw(key, shape))(of_coordinates[:, k]))
-            for k, support in enumerate(objective.supports)
-        ]
-        drawn = np.stack(columns, axis=2)
+    drawn = _drawn(objective, keys, n_starts * DRAWN_PER_START)
     fixed = np.broadcast_to(np.reshape(given_points, (1, -1, p)), (D, len(given_points), p))
     points = np.concatenate([fixed, drawn], axis=1)
     which = np.repeat(np.arange(D), points.shape[1])
@@ -63,6 +57,29 @@ def choose_starts(
         )
     ]
     return np.concatenate([points[:, : len(given_points)], np.stack(kept)], axis=1)
+
+
+def _drawn(objective: Objective, keys: Any, count: int) -> np.ndarray:
+    """Points for each key (D, count, p): half of them from the supports, half around the task's
+    defaults, of which the first is the defaults themselves."""
+    D, p = len(keys), len(objective.coordinates)
+    if not count:
+        return np.zeros((D, 0, p))
+    of_coordinates = jax.vmap(lambda key: jax.random.split(key, p))(keys)
+    columns = [
+        np.asarray(jax.vmap(lambda key, s=support: s.draw(key, (count,)))(of_coordinates[:, k]))
+        for k, support in enumerate(objective.supports)
+    ]
+    drawn = np.stack(columns, axis=2)
+    usual = objective.usual_point()
+    width = np.array([support.width for support in objective.supports])
+    around = jax.vmap(lambda key: jax.random.normal(jax.random.fold_in(key, 1), (count, p)))(keys)
+    near = usual + AROUND_DEFAULTS * width * np.asarray(around)
+    near[:, 0] = usual
+    near = np.clip(near, *objective.bounds.T)
+    # A coordinate without a default is drawn from its support everywhere.
+    near = np.where(np.isnan(near), drawn, near)
+    return np.concatenate([drawn[:, : count // 2], near[:, : count - count // 2]], axis=1)
 
 
 def _best_apart(values: np.ndarray, points: np.ndarray, count: int) -> np.ndarray:

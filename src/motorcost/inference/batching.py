@@ -32,11 +32,13 @@ def run_conditions(
     samples: Float[Array, "C N T o"],
     starts: Float[Array, "C N n"] | None,
     weights: Float[Array, "C N"] | None,
-) -> tuple[Float[Array, "C *N"], Int[Array, "C *N"]]:
+) -> tuple[Float[Array, "C *N"], Int[Array, "C *N"], Float[Array, "C N"]]:
     """The log likelihood of each condition's trials and their first contradictions; with
-    `weights`, the weighted total of each condition and its first contradiction."""
+    `weights`, the weighted total of each condition and its first contradiction. Third, the log
+    likelihood of each trial in either case, without derivatives if there are weights."""
     if weights is None:
-        return map_leading_axis(partial(run_blocks, run), settings, samples, starts)
+        values, first = map_leading_axis(partial(run_blocks, run), settings, samples, starts)
+        return values, first, values
     return map_leading_axis(partial(weighted_total, run), settings, samples, starts, weights)
 
 
@@ -47,7 +49,7 @@ def run_models(
     samples: Float[Array, "S C N T o"] | None,
     starts: Float[Array, "C N n"] | None,
     weights: Float[Array, "S C N"] | None,
-) -> tuple[Float[Array, "S C *N"], Int[Array, "S C *N"]]:
+) -> tuple[Float[Array, "S C *N"], Int[Array, "S C *N"], Float[Array, "S C N"]]:
     """`run_conditions` for each of S models, with samples of each model's own or shared ones."""
 
     def run_model(setting: Any, samples: Any, weights: Any) -> Any:
@@ -89,21 +91,21 @@ def weighted_total(
     samples: Float[Array, "N T o"],
     starts: Float[Array, "N n"] | None,
     weights: Float[Array, " N"],
-) -> tuple[Float[Array, ""], Int[Array, ""]]:
-    """The sum over trials, each counted by its weight, and the first contradiction among those
-    that count.
+) -> tuple[Float[Array, ""], Int[Array, ""], Float[Array, " N"]]:
+    """The sum over trials, each counted by its weight, the first contradiction among those that
+    count, and the log likelihood of each trial, which has no derivative.
 
     The gradient by the setting is computed together with the value: the filter's intermediate
     values are then dropped at once, instead of being kept until the reverse pass reaches them.
     """
     leaves, tree = jax.tree.flatten(setting)
 
-    def total_of(leaves: list[Array], data: Any) -> tuple[Array, Array]:
+    def total_of(leaves: list[Array], data: Any) -> tuple[Array, Array, Array]:
         samples, starts, weights = data
         values, first = run_blocks(run, jax.tree.unflatten(tree, leaves), samples, starts)
         counts = weights > 0
         total = jnp.where(counts, weights * values, 0.0).sum()
-        return total, jnp.where(counts, first, NO_CONTRADICTION).min()
+        return total, jnp.where(counts, first, NO_CONTRADICTION).min(), values
 
     def value_and_slopes(leaves: list[Any], data: Any) -> Any:
         data = jax.tree.map(lambda leaf: leaf.value, data, is_leaf=_is_primal)
@@ -127,9 +129,10 @@ def _value_and_slopes(total_of: Any, leaves: list[CustomVJPPrimal], data: Any) -
     values = [leaf.value for leaf in leaves]
     places = [i for i, leaf in enumerate(leaves) if leaf.perturbed]
 
-    def of_perturbed(perturbed: list[Array]) -> tuple[Array, Array]:
+    def of_perturbed(perturbed: list[Array]) -> tuple[Array, tuple[Array, Array]]:
         at = dict(zip(places, perturbed, strict=True))
-        return total_of([at.get(i, value) for i, value in enumerate(values)], data)
+        total, *others = total_of([at.get(i, value) for i, value in enumerate(values)], data)
+        return total, tuple(others)
 
     def computed(perturbed: list[Array]) -> Any:
         return jax.value_and_grad(of_perturbed, has_aux=True)(perturbed)
@@ -140,8 +143,8 @@ def _value_and_slopes(total_of: Any, leaves: list[CustomVJPPrimal], data: Any) -
         )
 
     perturbed, weights = [values[i] for i in places], data[2]
-    found, slopes = lax.cond((weights > 0).any(), computed, zeros, perturbed)
-    return found, dict(zip(places, slopes, strict=True))
+    (total, others), slopes = lax.cond((weights > 0).any(), computed, zeros, perturbed)
+    return (total, *others), dict(zip(places, slopes, strict=True))
 
 
 def _is_primal(leaf: Any) -> bool:

@@ -65,7 +65,7 @@ def log_likelihood(
     trials = as_trials(problem, observed)
     values = jnp.zeros(len(trials))
     for group, index in group_trials(problem, trials, policy, observer):
-        of_group, converged, contradiction = _compiled(None, group)
+        of_group, converged, contradiction, _ = _compiled(None, group)
         filled = index >= 0
         if checks.is_concrete(of_group):
             raise_if_failed(group, index, trials, converged, contradiction)
@@ -87,7 +87,7 @@ def log_likelihoods_at(
     observed: Float[Array, "S N T o"] | None = None,
     weights: Float[Array, "S N"] | None = None,
     rank: int | None = None,
-) -> Float[Array, "S N"] | Float[Array, " S"]:
+) -> tuple[Float[Array, " S"] | None, Float[Array, "S N"]]:
     """The log likelihood of each trial at each of S points; for traced code: nothing is raised.
 
     - `make`: from a point to the task with its observer.
@@ -95,8 +95,9 @@ def log_likelihoods_at(
     - `weights`: how often each trial counts: 0 leaves it out, 2 takes it twice.
     - `rank`: what `fully_observed.innovation_rank` returns for the problems, if that is known.
 
-    Returns one value per point and trial, or with `weights` the sum over trials of each point;
-    -inf where no policy is found or a sample contradicts the model.
+    Returns with `weights` the sum over trials of each point, otherwise None; and one value per
+    point and trial, which has no derivative if there are weights. They are -inf where no policy is
+    found or a sample contradicts the model.
     """
 
     def groups_at(point: Any, samples: Any) -> list[tuple[Group, np.ndarray]]:
@@ -110,16 +111,16 @@ def log_likelihoods_at(
         return [(group.models, None if samples is None else group.samples) for group in groups]
 
     stacked = jax.vmap(parts_at)(points, observed)
-    values = jnp.zeros((len(points), len(trials)) if weights is None else len(points))
+    totals = None if weights is None else jnp.zeros(len(points))
+    values = jnp.zeros((len(points), len(trials)))
     for (group, index), (models, samples) in zip(groups_at(points[0], None), stacked, strict=True):
         filled = index >= 0
         counts = None if weights is None else jnp.where(filled, weights[:, index], 0.0)
-        of_group, _, _ = log_likelihoods_of(models, group, samples, counts, rank)
-        if weights is None:
-            values = values.at[:, index[filled]].set(of_group[:, filled])
-        else:
-            values = values + of_group.sum(axis=1)
-    return values
+        of_group, _, _, per_trial = log_likelihoods_of(models, group, samples, counts, rank)
+        values = values.at[:, index[filled]].set(per_trial[:, filled])
+        if totals is not None:
+            totals = totals + of_group.sum(axis=1)
+    return totals, values
 
 
 def log_likelihoods_of(
@@ -128,15 +129,21 @@ def log_likelihoods_of(
     samples: Float[Array, "S C N T o"] | None = None,
     weights: Float[Array, "S C N"] | None = None,
     rank: int | None = None,
-) -> tuple[Float[Array, "*values"], Bool[Array, "*conditions"], Int[Array, "*values"]]:
+) -> tuple[
+    Float[Array, "*values"],
+    Bool[Array, "*conditions"],
+    Int[Array, "*values"],
+    Float[Array, "*trials"],
+]:
     """The log likelihood of the group's trials under each of S models.
 
     The arrays of `models` have the axes (model, condition); None is the group's own model, and
     then no array has a model axis. The other arguments are those of `log_likelihoods_at`.
 
     Returns the log likelihoods (model, condition, trial) or, with `weights`, (model, condition);
-    whether a policy was found (model, condition); and the index of the first contradiction, in the
-    shape of the log likelihoods (see `elimination.first_contradiction`).
+    whether a policy was found (model, condition); the index of the first contradiction, in the
+    shape of the log likelihoods (see `elimination.first_contradiction`); and the log likelihoods
+    (model, condition, trial), which have no derivative if there are weights.
     """
     problems, policies, observers = group.models if models is None else models
     if policies is None:
@@ -144,7 +151,7 @@ def log_likelihoods_of(
     for_each = jax.vmap if models is None else _vmap_twice
     problems, policies = for_each(_zero_unless_converged)(problems, policies)
 
-    def run(run_filter: Filter, settings: Any) -> tuple[Array, Array]:
+    def run(run_filter: Filter, settings: Any) -> tuple[Array, Array, Array]:
         if models is None:
             return run_conditions(run_filter, settings, group.samples, group.starts, weights)
         return run_models(run_filter, settings, group.samples, samples, group.starts, weights)
@@ -154,28 +161,30 @@ def log_likelihoods_of(
 
     known_start = group.starts is not None
 
-    def fully_observed() -> tuple[Array, Array]:
+    def fully_observed() -> tuple[Array, Array, Array]:
         of_problem = partial(fully_observed_setting, known_start=known_start, rank=rank)
         settings, enough = for_each(of_problem)(problems, policies)
-        values, first = run(fully_observed_log_likelihoods, settings)
-        return jnp.where(per_value(enough), values, -jnp.inf), first
+        values, first, per_trial = run(fully_observed_log_likelihoods, settings)
+        return jnp.where(per_value(enough), values, -jnp.inf), first, per_trial
 
-    def in_general() -> tuple[Array, Array]:
+    def in_general() -> tuple[Array, Array, Array]:
         of_problem = partial(filter_setting, known_start=known_start)
         return run(filter_log_likelihoods, for_each(of_problem)(problems, policies, observers))
 
     if not observers.fully_observed or group.complete is False:
-        values, first = in_general()
+        values, first, per_trial = in_general()
     elif group.complete:
-        values, first = fully_observed()
+        values, first, per_trial = fully_observed()
     else:  # whether a sample is missing is known only when the program runs
         data = group.samples if samples is None else samples
-        values, first = lax.cond(jnp.isnan(data).any(), in_general, fully_observed)
+        values, first, per_trial = lax.cond(jnp.isnan(data).any(), in_general, fully_observed)
     possible = per_value(policies.converged) & (first == NO_CONTRADICTION) & jnp.isfinite(values)
     values = jnp.where(possible, values, -jnp.inf)
     if weights is not None:  # a condition whose trials do not count may be impossible
         values = jnp.where((weights > 0).any(axis=-1), values, 0.0)
-    return values, policies.converged, first
+    else:
+        per_trial = values
+    return values, policies.converged, first, per_trial
 
 
 _compiled = eqx.filter_jit(log_likelihoods_of)

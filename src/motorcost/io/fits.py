@@ -19,6 +19,7 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.errors import InputError
+from motorcost.fitting.engine import Maximum
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.optimise import Found
 from motorcost.fitting.specification import make_objective
@@ -31,9 +32,9 @@ from motorcost.tasks.declare import Task
 from motorcost.tasks.supports import Support
 
 KIND = "motorcost fit"
-FORMAT = 1
+FORMAT = 2
 # Classes that may be stored in a fit, besides numbers, text, arrays and tuples.
-_CLASSES = {"Found": Found}
+_CLASSES: dict[str, Any] = {"Found": Found, "Maximum": Maximum}
 # What reading something else, or only a part of a file, may raise.
 _UNREADABLE = (
     OSError,

@@ -202,6 +202,14 @@ class ObserverSpec:
             return self.states
         return tuple(state for state in self.states if noise_parameter(state) == parameter)
 
+    def usual_noise(self, parameter: str) -> float | None:
+        """The SD that this parameter has in the recipe, if that is one positive number."""
+        noise = self.noise if isinstance(self.noise, tuple) else (self.noise,) * len(self.states)
+        named = self.states_of(parameter)
+        values = {sd for state, sd in zip(self.states, noise, strict=True) if state in named}
+        value = values.pop() if len(values) == 1 else None
+        return value if isinstance(value, float) and value > 0 else None
+
     def with_noises(self, values: Mapping[str, Any]) -> ObserverSpec:
         """Return the recipe with other recording noises.
 

@@ -11,8 +11,8 @@ from scipy.interpolate import PchipInterpolator
 
 from motorcost.diagnostics import Adequacy
 from motorcost.errors import InputError
-from motorcost.fitting.engine import AGREEMENT
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.maxima import AGREEMENT
 from motorcost.fitting.objective import Coordinate
 from motorcost.fitting.profiles import Profile
 from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, legend_above, plain, with_unit

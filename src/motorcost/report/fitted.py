@@ -12,8 +12,8 @@ import numpy as np
 from motorcost import tasks
 from motorcost.diagnostics import check_fit
 from motorcost.errors import InputError
-from motorcost.fitting.engine import AGREEMENT
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.maxima import AGREEMENT
 from motorcost.fitting.presenting import estimates_table, number_text
 from motorcost.io import check_folder, written_whole
 from motorcost.io.functions import name_of

@@ -101,11 +101,13 @@ class Support:
         return jnp.exp(point) if self.logarithmic else jnp.asarray(point)
 
     def natural(self, ends: tuple[float, float]) -> tuple[float, float]:
-        """Return the ends of an interval on the search scale, maybe infinite, in natural units."""
-        if not self.logarithmic:
-            return float(ends[0]), float(ends[1])
+        """Return the ends of an interval on the search scale in natural units, within the support.
+
+        Ends may be infinite; NaN stays.
+        """
         with np.errstate(over="ignore"):
-            return float(np.exp(ends[0])), float(np.exp(ends[1]))
+            low, high = np.exp(ends) if self.logarithmic else ends
+        return float(np.clip(low, self.low, self.high)), float(np.clip(high, self.low, self.high))
 
     def log_prior(self, point: Any) -> Any:
         """Return the log density on the search scale up to a constant; 0 for a flat prior."""
