@@ -53,9 +53,10 @@ def together(model, points, weights, gradient=True, priors=False, observed=None)
     data = DataSets(observed=observed, weights=jnp.asarray(weights, float))
     which = jnp.arange(len(points))
     counted = jnp.ones(len(points))
-    return evaluate(
+    values, gradients, _ = evaluate(
         model, data, which, jnp.asarray(points), counted, gradient=gradient, priors=priors
     )
+    return values, gradients
 
 
 @pytest.fixture(scope="module")
