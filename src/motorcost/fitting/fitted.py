@@ -19,6 +19,7 @@ from motorcost.fitting.batching import BatchedObjective, log_likelihoods_along
 from motorcost.fitting.derivative_free import Method
 from motorcost.fitting.engine import AGREEMENT
 from motorcost.fitting.information import Direction, covariance_of, directions
+from motorcost.fitting.leads import LeadFit
 from motorcost.fitting.objective import Coordinate, Objective, scores
 from motorcost.fitting.optimise import Found
 from motorcost.fitting.prediction import conditions_of, predict_trials
@@ -80,6 +81,9 @@ class Fit:
         What to know before believing the estimates, in sentences.
     notes : tuple of str
         What was converted or assumed before the fit, in sentences.
+    leads : tuple of LeadFit
+        Where several leads were compared (`mc.fit(..., lead=[0, 0.05, 0.1])`): each of them with
+        its log likelihood. `trials.lead` is the one that was chosen.
     directions : list of Direction
         Combinations of parameters, from the least known to the best known.
     at : callable
@@ -100,6 +104,7 @@ class Fit:
     interrupted: bool
     size: int  # points that are evaluated at once
     notes: tuple[str, ...] = ()
+    leads: tuple[LeadFit, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

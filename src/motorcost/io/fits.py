@@ -20,6 +20,7 @@ import numpy as np
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.leads import LeadFit
 from motorcost.fitting.optimise import Found
 from motorcost.fitting.specification import make_objective
 from motorcost.io.files import written_whole
@@ -33,7 +34,7 @@ from motorcost.tasks.supports import Support
 KIND = "motorcost fit"
 FORMAT = 1
 # Classes that may be stored in a fit, besides numbers, text, arrays and tuples.
-_CLASSES = {"Found": Found}
+_CLASSES: dict[str, type[Any]] = {"Found": Found, "LeadFit": LeadFit}
 # What reading something else, or only a part of a file, may raise.
 _UNREADABLE = (
     OSError,
