@@ -263,8 +263,8 @@ def test_a_lead_begins_before_the_first_sample():
     assert not early.complete
     assert_allclose(early.dt, trials.dt)
     # Leads are counted from the first sample, so a second one replaces the first.
-    assert early.with_lead(0.05).lengths.tolist() == [11, 14]
-    assert_array_equal(early.with_lead(0).observed, trials.observed)
+    assert early.with_lead(0.04).lengths.tolist() == [10, 13]
+    assert_array_equal(early.with_lead(0.0).observed, trials.observed)
     assert early[1:].lead_steps == 3
     assert trials.with_lead(0.001).lead_steps == 1  # at least one step, if any
 
@@ -281,6 +281,7 @@ def test_simulated_trials_may_be_observed_from_a_step_on():
     assert np.isnan(early.states[:, :2]).all()
 
 
+@pytest.mark.usefixtures("as_users_call_it")
 @pytest.mark.parametrize(
     ("lead", "message"),
     [

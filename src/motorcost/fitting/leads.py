@@ -24,7 +24,7 @@ from motorcost.fitting.objective import DataSets, Objective
 if TYPE_CHECKING:
     from motorcost.fitting.fitted import Fit
 
-Lead = float | Sequence[float]
+Lead = float | Sequence[float] | np.ndarray
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from motorcost.diagnostics import check_fit
 from motorcost.errors import InputError
 from motorcost.fitting.engine import AGREEMENT
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.leads import leads_table
 from motorcost.fitting.presenting import estimates_table, number_text
 from motorcost.io import check_folder, written_whole
 from motorcost.io.functions import name_of
@@ -162,6 +163,7 @@ def fit_sections(analysis: Analysis, truth: Mapping[str, float] | None = None) -
     yield from _checks(analysis)
     yield from _beliefs(analysis)
     yield from _baselines(analysis)
+    yield from _leads(analysis)
     yield _searches(analysis)
     yield _reproduction(analysis)
 
@@ -347,6 +349,19 @@ def _baselines(analysis: Analysis) -> Iterator[Section]:
     )
 
 
+def _leads(analysis: Analysis) -> Iterator[Section]:
+    if not analysis.fit.leads:
+        return
+    yield Section(
+        "When the movements began",
+        "Movements may be under way at their first sample, while the model begins at rest. It was "
+        "fitted with several leads, which are times before the first sample that were not "
+        f"observed, and {analysis.fit.trials.lead:g} s was chosen: the samples after the first are "
+        "most probable with it, given the first.",
+        [Table(*leads_table(analysis.fit.leads))],
+    )
+
+
 def _searches(analysis: Analysis) -> Section:
     fit = analysis.fit
     return Section(
@@ -370,6 +385,7 @@ def _reproduction(analysis: Analysis) -> Section:
                     *(notes_of(analysis) or ["the data were taken as they are"]),
                     *supports,
                     *fixed,
+                    f"the model begins {fit.trials.lead:g} s before the first sample",
                     f"recorded: {', '.join(analysis.trials.channel_names)}; noise {study.noise}",
                     f"seed {study.seed}, method {study.method}",
                     f"data's SHA-256 {analysis.checksum}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -85,9 +85,11 @@ def analyse(
     if points:
         notes = (*notes, f"went on from {len(points)} searches that had been interrupted")
     tell("compiling", 0, None)
-    run = _Run(study, trials, jax.random.key(study.seed), tell)
+    run = _Run(study, trials, jax.random.key(study.seed), tell, lead=study.lead)
     found = run.fitted(study.task, "searching", points, 0 if points else study.starts)
-    result = Analysis(study, trials, notes, checksum, found, interrupted=found.interrupted)
+    # What follows is of the trials with the lead that was chosen.
+    run = replace(run, trials=trials.with_lead(found.trials.lead), lead=None)
+    result = Analysis(study, run.trials, notes, checksum, found, interrupted=found.interrupted)
     if not found.interrupted:
         _after_the_fit(run, result)
     return result
@@ -101,6 +103,7 @@ class _Run:
     trials: Trials
     key: Any
     progress: Progress
+    lead: tuple[float, ...] | None
 
     def fitted(
         self, task: Task, what: str, starts: Sequence[Mapping[str, float]], n_starts: int
@@ -118,6 +121,7 @@ class _Run:
             priors=study.priors,
             n_starts=n_starts,
             starts=starts,
+            lead=self.lead,
             progress=lambda _, done, total: self.progress(what, done, total),
         )
 

@@ -40,6 +40,8 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
         "interrupted": analysis.interrupted,
         "starts": [_start(fit, start) for start in fit.starts],
         "starts_that_agree": fit.agreed,
+        "lead": fit.trials.lead,
+        "leads": [vars(found) for found in fit.leads],
         "checks": _checks(analysis),
         "baselines": []
         if analysis.baselines is None
