@@ -10,11 +10,10 @@ import jax
 import numpy as np
 
 from motorcost import tasks
-from motorcost.diagnostics import check_fit
+from motorcost.diagnostics import check_fit, variance_shares
 from motorcost.errors import InputError
 from motorcost.fitting.engine import AGREEMENT
 from motorcost.fitting.fitted import Fit
-from motorcost.fitting.leads import leads_table
 from motorcost.fitting.presenting import estimates_table, number_text
 from motorcost.io import check_folder, written_whole
 from motorcost.io.functions import name_of
@@ -28,6 +27,7 @@ from motorcost.plots import (
     plot_profiles,
     plot_starts,
 )
+from motorcost.report.differences import leads_section, variability_section
 from motorcost.report.page import Content, Picture, Points, Section, Table, write_report
 from motorcost.study.analysis import Analysis
 from motorcost.study.result import device_name, intervals_of, notes_of, result_of
@@ -84,6 +84,7 @@ def report_fit(
     )
     if checks and not fit.interrupted:
         analysis.adequacy = check_fit(fit, key=jax.random.key(seed))
+        analysis.variability = variance_shares(fit)
     if profiles and not fit.interrupted:
         analysis.profiles = fit.profiles()
         if np.isnan([profile.ends for profile in analysis.profiles]).any():
@@ -161,9 +162,10 @@ def fit_sections(analysis: Analysis, truth: Mapping[str, float] | None = None) -
     yield from _data_and_model(analysis)
     yield from _likelihood(analysis, truth)
     yield from _checks(analysis)
+    yield from variability_section(analysis)
     yield from _beliefs(analysis)
     yield from _baselines(analysis)
-    yield from _leads(analysis)
+    yield from leads_section(analysis)
     yield _searches(analysis)
     yield _reproduction(analysis)
 
@@ -346,19 +348,6 @@ def _baselines(analysis: Analysis) -> Iterator[Section]:
             Table(("model", "log likelihood", "AIC - best", "BIC - best", "cross-validated"), rows),
             Points([f"{name}: {why}" for name, why in analysis.impossible]),
         ],
-    )
-
-
-def _leads(analysis: Analysis) -> Iterator[Section]:
-    if not analysis.fit.leads:
-        return
-    yield Section(
-        "When the movements began",
-        "Movements may be under way at their first sample, while the model begins at rest. It was "
-        "fitted with several leads, which are times before the first sample that were not "
-        f"observed, and {analysis.fit.trials.lead:g} s was chosen: the samples after the first are "
-        "most probable with it, given the first.",
-        [Table(*leads_table(analysis.fit.leads))],
     )
 
 

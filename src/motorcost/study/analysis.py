@@ -13,10 +13,12 @@ from motorcost.diagnostics import (
     Adequacy,
     Bootstrap,
     Comparison,
+    Variability,
     bootstrap,
     check_fit,
     compare,
     cross_validate,
+    variance_shares,
 )
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting import baselines
@@ -40,6 +42,7 @@ class Analysis:
     - `trials`, `notes`: the trials that were fitted, and what was done to the data.
     - `checksum`: SHA-256 of the data.
     - `fit`: the maximum; `adequacy`: whether the model explains the data.
+    - `variability`: how much of the variance of movements each source explains.
     - `profiles`: profile likelihoods of all parameters.
     - `slices`: by parameter, points on its search scale and the log likelihood there, the other
       parameters at their estimates.
@@ -56,6 +59,7 @@ class Analysis:
     checksum: str
     fit: Fit
     adequacy: Adequacy | None = None
+    variability: tuple[Variability, ...] | None = None
     profiles: list[Profile] | None = None
     slices: dict[str, tuple[np.ndarray, np.ndarray]] | None = None
     cross_validated: float | None = None
@@ -141,6 +145,7 @@ def _after_the_fit(run: _Run, result: Analysis) -> None:
     study = run.study
     stages: list[tuple[bool, str, Callable[[_Run, Analysis], None]]] = [
         (True, "check", _check),
+        (True, "explanation of variability", _explain),
         (study.profiles, "profile", _profile),
         (run.folds >= 2 and not study.baselines, "cross-validation", _validate),
         (study.bootstrap > 0, "bootstrap", _resample),
@@ -160,6 +165,10 @@ def _after_the_fit(run: _Run, result: Analysis) -> None:
 def _check(run: _Run, result: Analysis) -> None:
     run.progress("checks", 0, None)
     result.adequacy = check_fit(result.fit, key=run.random_key(1))
+
+
+def _explain(run: _Run, result: Analysis) -> None:
+    result.variability = variance_shares(result.fit)
 
 
 def _profile(run: _Run, result: Analysis) -> None:

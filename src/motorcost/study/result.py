@@ -43,6 +43,7 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
         "lead": fit.trials.lead,
         "leads": [vars(found) for found in fit.leads],
         "checks": _checks(analysis),
+        "variability": [vars(part) for part in analysis.variability or ()],
         "baselines": []
         if analysis.baselines is None
         else [vars(row) for row in analysis.baselines.rows],
