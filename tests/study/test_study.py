@@ -373,7 +373,11 @@ def test_the_template_is_a_study_of_every_task(study_file, tmp_path, task):
     study = Study.read(study_file(study_template(task, tmp_path / "trials.csv", tmp_path)))
     assert study.files == (tmp_path / "trials.csv",)
     declared = mc.tasks.parameters(study.task)
-    assert set(study.free) == {name for name, each in declared.items() if each.role == "cost"}
+    costs = {name for name, each in declared.items() if each.role == "cost"}
+    further = {"motor_noise", "sensory_noise", "tau", "aim_spread", "start_spread"}
+    of_reaches = costs | further | {"recording_noise"}
+    assert set(study.free) == (of_reaches if task == "reaching" else costs)
+    assert study.lead == ((0.0, 0.05, 0.1) if task == "reaching" else (0.0,))
     assert study.reading == {"trial": "trial", "time": "time", "time_unit": "s"}
 
 
