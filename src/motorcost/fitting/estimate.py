@@ -61,9 +61,8 @@ def fit(
       the trials' channels without noise. The noise of a spec can be free, as `recording_noise`.
     - `method`: `gradient`; `nelder-mead` and `bobyqa` (which needs Py-BOBYQA) use values only.
     - `n_starts`: searches from points drawn from the supports; `starts`: further points, by name.
-    - `lead`: seconds before the first sample at which the model begins, at rest (see
-      `Trials.with_lead`). Several values are fitted one by one; the best fit is returned, and its
-      `leads` list all of them. If left out, the trials are taken with the lead that they have.
+    - `lead`: seconds before the first sample at which the model begins (`Trials.with_lead`), if not
+      the trials' own. Of several each is fitted; the best fit is returned, its `leads` list all.
     - `priors`: add the supports' log priors to the log likelihood (maximum a posteriori).
     - `max_evaluations`: the most points that a search may try.
     - `progress`: called with what is being done, how much is done, and of how much.
@@ -71,20 +70,10 @@ def fit(
     Interrupted (Ctrl-C) it returns the best point so far, with `interrupted` set and no error bars.
     """
     if lead is not None:
-        one_lead = partial(
-            fit,
-            task,
-            free=free,
-            key=key,
-            fixed=fixed,
-            observer=observer,
-            method=method,
-            n_starts=n_starts,
-            priors=priors,
-            max_evaluations=max_evaluations,
-            progress=progress,
-        )
-        return _with_leads(one_lead, trials, leads_of(lead), starts)
+        search: dict[str, Any] = {"method": method, "n_starts": n_starts, "priors": priors}
+        search |= {"max_evaluations": max_evaluations, "progress": progress}
+        of_trials = partial(fit, task, free=free, key=key, fixed=fixed, observer=observer, **search)
+        return _with_leads(of_trials, trials, leads_of(lead), starts)
     checks.random_key(key)
     checks.one_of("method", method, METHODS)
     checks.whole("n_starts", n_starts, 0 if starts else 1, "searches from drawn points")
@@ -108,7 +97,7 @@ def fit(
 
 
 def _with_leads(
-    fit_trials: Callable[..., Fit],
+    of_trials: Callable[..., Fit],
     trials: Trials,
     leads: Sequence[float],
     starts: Sequence[Mapping[str, float]],
@@ -119,14 +108,14 @@ def _with_leads(
     # All before the first fit: a lead that is too long is told at once.
     of_leads = {t.lead_steps: t for t in (trials.with_lead(seconds) for seconds in leads)}
     if len(of_leads) == 1:
-        return fit_trials(trials.with_lead(leads[0]), starts=starts)
+        return of_trials(trials.with_lead(leads[0]), starts=starts)
     fits: list[Fit] = []
     tried: list[LeadFit] = []
     errors: list[InputError | ConvergenceError] = []
     for of_lead in of_leads.values():
         before = [max(fits, key=lambda found: found.log_likelihood).estimates] if fits else []
         try:
-            found = fit_trials(of_lead, starts=[*starts, *before])
+            found = of_trials(of_lead, starts=[*starts, *before])
         except (InputError, ConvergenceError) as error:  # the trials contradict this model
             errors.append(error)
             tried.append(impossible_lead(of_lead.lead))

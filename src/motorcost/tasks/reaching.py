@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from motorcost import checks
 from motorcost.model.problem import Problem
@@ -94,27 +95,14 @@ def reaching(
     is optimal on average over such trials.
     """
     checks.nonnegative(
-        velocity=velocity,
-        force=force,
-        motor_noise=motor_noise,
-        sensory_noise=sensory_noise,
-        aim_spread=aim_spread,
-        start_spread=start_spread,
-        start_speed_spread=start_speed_spread,
+        velocity=velocity, force=force, motor_noise=motor_noise, sensory_noise=sensory_noise
+    )
+    checks.nonnegative(
+        aim_spread=aim_spread, start_spread=start_spread, start_speed_spread=start_speed_spread
     )
     checks.positive(effort=effort, dt=dt, tau=tau)
     T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
-    a = dt / tau
-    A = jnp.array(
-        [
-            [1, dt, 0, 0, 0],
-            [0, 1, dt, 0, 0],  # mass 1 kg, no damping
-            [0, 0, 1 - a, a, 0],
-            [0, 0, 0, 1 - a, 0],
-            [0, 0, 0, 0, 1],
-        ]
-    )
-    B = jnp.array([[0.0], [0.0], [0.0], [1.0], [0.0]]) * a
+    A, B = _arm(dt, tau)
     at_end = jnp.array([[1, 0, 0, 0, -1], [0, velocity, 0, 0, 0], [0, 0, force, 0, 0]], dtype=float)
     spreads = jnp.array([start_spread, start_speed_spread, 0, 0, aim_spread], dtype=float)
     return Problem(
@@ -133,3 +121,18 @@ def reaching(
         senses={"felt position": "m", "felt velocity": "m/s", "felt force": "N"},
         dt=dt,
     )
+
+
+def _arm(dt: Any, tau: Any) -> tuple[Float[Array, "5 5"], Float[Array, "5 1"]]:
+    """A and B of the hand and its muscle, with an aim that does not move."""
+    a = dt / tau
+    A = jnp.array(
+        [
+            [1, dt, 0, 0, 0],
+            [0, 1, dt, 0, 0],  # mass 1 kg, no damping
+            [0, 0, 1 - a, a, 0],
+            [0, 0, 0, 1 - a, 0],
+            [0, 0, 0, 0, 1],
+        ]
+    )
+    return A, jnp.array([[0.0], [0.0], [0.0], [1.0], [0.0]]) * a
