@@ -96,3 +96,25 @@ def test_leads_are_sorted_without_duplicates():
     assert leads_of([0.1, 0.0, 0.1]) == (0.0, 0.1)
     assert leads_of(0.05) == (0.05,)
     assert leads_of(np.array([0.05])) == (0.05,)
+
+
+@pytest.mark.slow
+def test_spreads_and_noises_of_movements_under_way_are_recovered():
+    """Reaches that differ in start and aim, recorded by position only from 50 ms after they
+    began: each source of variability is found to be what it was."""
+    truth = {"motor_noise": 0.4, "aim_spread": 0.015, "start_spread": 0.004, "effort": 1e-5}
+    problem = mc.tasks.reaching(steps=35, **truth)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=80, key=KEY, observer=CAMERA)
+    late = trials.observed_from(BEGUN)
+    fit = mc.fit(
+        mc.tasks.reaching, late, list(truth), key=KEY, observer=CAMERA, n_starts=0,
+        starts=[truth, mc.tasks.typical_values(mc.tasks.reaching)],
+    )  # fmt: skip
+    assert fit.converged
+    assert fit.agreed == 2
+    for name, value in truth.items():
+        error = fit.log_standard_errors[name]
+        assert error < 0.5
+        assert abs(math.log(fit.estimates[name] / value)) < 3 * error
+    end = mc.variance_shares(fit)[-1]
+    assert_allclose(end.recorded_sd, end.sd, rtol=0.25)
