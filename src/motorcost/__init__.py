@@ -17,18 +17,21 @@ from motorcost.diagnostics import (
     Bootstrap,
     Comparison,
     Precision,
+    Variability,
     bootstrap,
     check_fit,
     compare,
     cross_validate,
     expected_precision,
     simulate_like,
+    variance_shares,
 )
 from motorcost.errors import ConvergenceError, InputError, PrecisionError
 from motorcost.fitting import baselines
 from motorcost.fitting.estimate import fit
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.information import Direction
+from motorcost.fitting.leads import LeadFit
 from motorcost.fitting.profiles import Profile
 from motorcost.fitting.recovery import Recovery
 from motorcost.inference.beliefs import Beliefs, track_beliefs
@@ -66,6 +69,7 @@ __all__ = [
     "Direction",
     "Fit",
     "InputError",
+    "LeadFit",
     "LogNormal",
     "LogUniform",
     "Moments",
@@ -84,6 +88,7 @@ __all__ = [
     "SweepProgress",
     "Trials",
     "Uniform",
+    "Variability",
     "analyse",
     "baselines",
     "bootstrap",
@@ -110,6 +115,7 @@ __all__ = [
     "sweep",
     "tasks",
     "track_beliefs",
+    "variance_shares",
 ]
 
 # Loaded when first used, because they import pandas or matplotlib, which are slow to import: by

@@ -236,6 +236,17 @@ def test_options_and_a_study_file_find_the_same(monkeypatch, folder, tmp_path, c
     assert (tmp_path / "fit" / "report.html").stat().st_size > 10_000
 
 
+def test_leads_are_compared_and_reported(monkeypatch, folder, tmp_path, capsys):
+    leads = ("--lead", "0,0.06", "--starts", 1, "--quick")
+    run(monkeypatch, "fit", folder / "trials.csv", *FIT, *leads, "-o", tmp_path / "fit")
+    assert "of 2 leads, 0 s was chosen" in capsys.readouterr().out
+    result = result_in(tmp_path / "fit")
+    assert [found["lead"] for found in result["leads"]] == [0.0, pytest.approx(0.06)]
+    assert result["lead"] == 0
+    assert result["leads"][0]["log_likelihood"] == result["log_likelihood"]
+    assert "When the movements began" in (tmp_path / "fit" / "report.html").read_text("utf-8")
+
+
 def test_the_library_finds_what_the_command_finds(folder):
     found = result_in(folder / "fit")
     trials, _ = Study.read(folder / "study.toml").trials()
@@ -372,6 +383,9 @@ BAD = [
     (None, ("--unit", "position=deg"), "'position' is angle in deg: it cannot be in m"),
     (None, ("--dt", "10"), "no trial has samples in two model steps of 10 s"),
     (None, ("--dt", "0"), "dt must be positive, got 0"),
+    (None, ("--lead", "-0.1"), "lead must not be negative, got -0.1"),
+    (None, ("--lead", "0,soon"), "--lead must be a number, got 'soon'"),
+    (None, ("--lead", "0,0.3"), "lead must be shorter than the shortest trial, which lasts 0.21"),
     (None, ("--set", "target=0.2"), "target is fixed, but the trials have it as a condition too"),
     (None, ("--set", "dt=0.01"), "on a grid of 0.03 s, the problem steps by 0.01 s"),
     (None, ("--set", "steps=8"), "steps cannot be free or fixed: the trials' lengths determine it"),
@@ -524,16 +538,21 @@ def test_init_writes_a_study_of_the_data_and_never_over_one(monkeypatch, folder,
 def test_what_init_writes_fits_simulated_trials(monkeypatch, tmp_path, task):
     monkeypatch.chdir(tmp_path)
     size = () if task in ("reaching", "saccade") else ("--set", "steps=8")
+    if task == "reaching":  # whose study is one of recorded positions
+        size = ("--observe", "position", "--noise", "1e-3")
     assert run(monkeypatch, "simulate", task, *size, "--trials", 12, "-o", "trials.csv") == 0
     assert run(monkeypatch, "init", "--task", task) == 0
     text = (tmp_path / "study.toml").read_text().replace("starts = 10", "starts = 2")
+    text = text.replace("lead = [0, 0.05, 0.1]", "lead = 0.0")
     (tmp_path / "study.toml").write_text(text)
     code = run(monkeypatch, "fit", "study.toml", "--quick", "-q")
     result = result_in(tmp_path / "fit")
     assert code == (0 if result["converged"] else 1)
     assert result["n_trials"] == 12
     declared = mc.tasks.parameters(find_task(task))
-    assert set(result["estimates"]) == {n for n, p in declared.items() if p.role == "cost"}
+    costs = {n for n, p in declared.items() if p.role == "cost"}
+    assert costs <= set(result["estimates"])
+    assert (costs == set(result["estimates"])) == (task != "reaching")
 
 
 def test_precision_says_which_error_bars_to_expect(monkeypatch, capsys):

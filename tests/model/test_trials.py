@@ -247,3 +247,60 @@ def test_html_table_of_trials_is_escaped():
         '<th scope="row">condition subject</th><td>&lt;b&gt;</td>',
     ):
         assert row in html
+
+
+def test_a_lead_begins_before_the_first_sample():
+    trials = mc.Trials.recorded(
+        [np.ones((6, 1)), 2 * np.ones((9, 1))], dt=0.01, conditions={"target": [0.1, 0.2]}
+    )
+    early = trials.with_lead(0.03)
+    assert (early.lead_steps, trials.lead_steps) == (3, 0)
+    assert_allclose(early.lead, 0.03)
+    assert_allclose(early.times, np.arange(-3, 9) * 0.01, atol=1e-15)
+    assert early.lengths.tolist() == [9, 12]
+    assert np.isnan(early.observed[:, :3]).all()
+    assert_array_equal(early.observed[:, 3:], trials.observed)
+    assert not early.complete
+    assert_allclose(early.dt, trials.dt)
+    # Leads are counted from the first sample, so a second one replaces the first.
+    assert early.with_lead(0.04).lengths.tolist() == [10, 13]
+    assert_array_equal(early.with_lead(0.0).observed, trials.observed)
+    assert early[1:].lead_steps == 3
+    assert trials.with_lead(0.001).lead_steps == 1  # at least one step, if any
+
+
+def test_simulated_trials_may_be_observed_from_a_step_on():
+    trials = simulated(steps=6)
+    late = trials.observed_from(2)
+    assert_array_equal(late.states, trials.states)
+    assert np.isnan(late.observed[:, :2]).all()
+    assert late.lead_steps == 2
+    assert late.lengths.tolist() == trials.lengths.tolist()
+    early = trials.with_lead(0.02)
+    assert early.states.shape[1] == early.controls.shape[1] + 1 == 8
+    assert np.isnan(early.states[:, :2]).all()
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+@pytest.mark.parametrize(
+    ("lead", "message"),
+    [
+        (-0.1, "lead must not be negative, got -0.1"),
+        (np.nan, "lead must be finite, got nan"),
+        ("long", "lead must be real numbers, got 'long'"),
+        (0.05, "lead must be shorter than the shortest trial, which lasts 0.05 s, got 0.05 s"),
+    ],
+)
+def test_leads_that_cannot_be(lead, message):
+    trials = mc.Trials.recorded([np.ones((6, 1)), np.ones((9, 1))], dt=0.01)
+    with pytest.raises(mc.InputError, match=message):
+        trials.with_lead(lead)
+
+
+def test_leads_of_trials_whose_start_is_known_or_differs():
+    trials = mc.Trials.recorded(np.ones((2, 6, 1)), dt=0.01, starts=np.zeros((2, 5)))
+    with pytest.raises(mc.InputError, match="lead must be 0 where the first states"):
+        trials.with_lead(0.02)
+    plain = mc.Trials.recorded(np.ones((2, 6, 1)), dt=0.01)
+    with pytest.raises(mc.InputError, match=r"trials\[1\] has a lead of 0.02 s, trials\[0\] of 0"):
+        mc.concatenate([plain, plain.with_lead(0.02)])

@@ -99,6 +99,7 @@ def test_a_study_file_says_everything(study_file):
     }
     assert study.prepare == (("least", {"duration": 0.1}),)
     assert (study.states, study.noise, study.dt) == (("position",), 1e-3, None)
+    assert study.lead == (0.0,)
     assert (study.seed, study.starts, study.method, study.priors) == (3, 2, "gradient", True)
     assert (study.folds, study.bootstrap, study.baselines, study.profiles) == (2, 0, False, False)
 
@@ -250,6 +251,14 @@ def test_notes_tell_of_what_was_not_used(simulated, tmp_path):
         ('task = "reaching"', "", 10, "[model]: task is missing"),
         ('task = "reaching"', 'task = "reaching"\ndt = -1', 12,
          "[model] dt: must be more than 0, got -1"),
+        ('task = "reaching"', 'task = "reaching"\nlead = [0, -0.1]', 12,
+         "[model] lead: lead must not be negative, got -0.1"),
+        ('task = "reaching"', 'task = "reaching"\nlead = nan', 12,
+         "[model] lead: lead must be finite, got nan"),
+        ('task = "reaching"', 'task = "reaching"\nlead = []', 12,
+         "[model] lead: lead must be a number of seconds, or a list of some to compare, got none"),
+        ('task = "reaching"', 'task = "reaching"\nlead = "long"', 12,
+         "[model] lead: must be a number or a list, got 'long'"),
         ("motor_noise = 0.5", "moter_noise = 1", 12,
          "[model] fixed.moter_noise: unknown parameter 'moter_noise': did you mean motor_noise"),
         ("motor_noise = 0.5", 'motor_noise = "0.5"', 12,
@@ -300,6 +309,14 @@ def test_an_error_names_file_line_and_key(study_file, old, new, line, message):
     assert len(said) < 300
     assert message in said
     assert re.search(rf"line {line}\b", said), said
+
+
+@pytest.mark.parametrize(("lead", "leads"), [("0.05", (0.05,)), ("[0.1, 0]", (0.0, 0.1))])
+def test_a_study_file_has_one_lead_or_several(study_file, lead, leads):
+    text = STUDY.replace('task = "reaching"', f'task = "reaching"\nlead = {lead}')
+    study = Study.read(study_file(text))
+    assert study.lead == leads
+    assert study.settings != Study.read(study_file()).settings
 
 
 def test_nothing_free_is_said(study_file):
@@ -356,7 +373,11 @@ def test_the_template_is_a_study_of_every_task(study_file, tmp_path, task):
     study = Study.read(study_file(study_template(task, tmp_path / "trials.csv", tmp_path)))
     assert study.files == (tmp_path / "trials.csv",)
     declared = mc.tasks.parameters(study.task)
-    assert set(study.free) == {name for name, each in declared.items() if each.role == "cost"}
+    costs = {name for name, each in declared.items() if each.role == "cost"}
+    further = {"motor_noise", "sensory_noise", "tau", "aim_spread", "start_spread"}
+    of_reaches = costs | further | {"recording_noise"}
+    assert set(study.free) == (of_reaches if task == "reaching" else costs)
+    assert study.lead == ((0.0, 0.05, 0.1) if task == "reaching" else (0.0,))
     assert study.reading == {"trial": "trial", "time": "time", "time_unit": "s"}
 
 

@@ -138,6 +138,8 @@ def test_random_problem_leaves_the_open_choices_to_the_user():
         (mc.tasks.saccade, {"sensory_noise": -1.0}, "sensory_noise must not be negative"),
         (mc.tasks.saccade, {"hold_start": 30, "hold_target": 20}, "must be at most steps = 40"),
         (mc.tasks.saccade, {"target": 0.0}, "target must not be 0"),
+        (mc.tasks.saccade, {"aim_spread": 1.0}, r"angles from the start \(start=0\).*start=-10"),
+        (mc.tasks.reaching, {"aim_spread": -1.0}, "aim_spread must not be negative"),
         (mc.tasks.tracking, {"wander": -1.0}, "wander must not be negative"),
         (mc.tasks.tracking, {"mass": 0.0}, "mass must be positive"),
         (TASKS["random_problem"], {"effort_2": -1.0}, "effort_2 must be positive"),
@@ -156,3 +158,26 @@ def test_tasks_are_pure_functions_of_their_numbers(name):
     slopes = jax.jit(jax.grad(lambda v: mc.solve(task(**v)).expected_cost))(numbers)
     assert all(np.isfinite(slope) for slope in slopes.values())
     assert any(slope != 0 for slope in slopes.values())
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_typical_values_lie_within_the_supports(name):
+    declared, typical = mc.tasks.parameters(TASKS[name]), mc.tasks.typical_values(TASKS[name])
+    assert list(typical) == list(declared)
+    for parameter, value in typical.items():
+        support = declared[parameter].support
+        assert support is None or value in support
+    spreads = [n for n, parameter in declared.items() if parameter.role == "spread"]
+    assert all(mc.tasks.defaults(TASKS[name])[spread] == 0 for spread in spreads)
+
+
+def test_only_a_spread_may_be_zero_outside_its_support():
+    def mine(noise=0.0):
+        pass
+
+    support = mc.LogUniform(1e-3, 1.0)
+    mc.tasks.declare(noise=mc.tasks.Parameter("", "m", "spread", support, typical=0.1))(mine)
+    with pytest.raises(mc.InputError, match="the default of noise, 0, lies outside"):
+        mc.tasks.declare(noise=mc.tasks.Parameter("", "m", "noise", support))(mine)
+    with pytest.raises(mc.InputError, match="the typical value of noise, 2, lies outside"):
+        mc.tasks.declare(noise=mc.tasks.Parameter("", "m", "spread", support, typical=2.0))(mine)

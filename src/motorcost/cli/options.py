@@ -77,6 +77,14 @@ Noise = Annotated[
 Step = Annotated[
     float | None, typer.Option("--dt", help="The model's step (s); the recording's if left out.")
 ]
+LeadOption = Annotated[
+    str,
+    typer.Option(
+        "--lead",
+        metavar="SECONDS",
+        help="The model begins so long before the first sample; 0,0.05,0.1 compares.",
+    ),
+]
 
 # motorcost fit: the search and what follows it.
 Starts = Annotated[int, typer.Option(help="Searches from different points.")]
@@ -143,6 +151,11 @@ def noise_from(text: str) -> float | dict[str, float]:
         return number("--noise", text)
     named = pairs("--noise", [text], "a number, or STATE=NUMBER")
     return {name: number("--noise", value) for name, value in named.items()}
+
+
+def leads_from(text: str) -> list[float]:
+    """`--lead`: a number of seconds, or several with commas between."""
+    return [number("--lead", part) for part in items([text])]
 
 
 def supports_from(

@@ -227,7 +227,7 @@ class Movements:
         return steps.along(self, goal, start, channels, names)
 
     def on_grid(
-        self, dt: float, conditions: Sequence[str] | None = None
+        self, dt: float, conditions: Sequence[str] | None = None, *, lead: float = 0.0
     ) -> tuple[Trials, tuple[str, ...]]:
         """Trials for a model with steps of `dt` seconds, and notes on what that lost.
 
@@ -237,6 +237,8 @@ class Movements:
         left out.
 
         - `conditions`: those that the model takes, as in `["target"]`; all if left out.
+        - `lead`: seconds before the first sample at which the model begins, at rest; nothing is
+          observed until the first sample (see `Trials.with_lead`).
         """
         checks.positive(dt=dt)
         chosen = self if conditions is None else self.select(conditions=conditions)
@@ -257,14 +259,13 @@ class Movements:
             conditions={name: values[kept] for name, values in chosen.conditions.items()},
             condition_units=chosen.condition_units,
         )
-        return trials, grid.placing_notes(placements, dt)
+        return trials.with_lead(lead), grid.placing_notes(placements, dt)
 
-    def trials(self, dt: float, conditions: Sequence[str] | None = None) -> Trials:
-        """Trials for a model with steps of `dt` seconds, placed as `on_grid` describes.
-
-        - `conditions`: those that the model takes, as in `["target"]`; all if left out.
-        """
-        return self.on_grid(dt, conditions)[0]
+    def trials(
+        self, dt: float, conditions: Sequence[str] | None = None, *, lead: float = 0.0
+    ) -> Trials:
+        """Trials for a model with steps of `dt` seconds; see `on_grid`."""
+        return self.on_grid(dt, conditions, lead=lead)[0]
 
     def checksum(self) -> str:
         """SHA-256 of samples, times, channels and conditions, to tell later what was used."""

@@ -5,6 +5,7 @@ from motorcost.diagnostics.comparison import Comparison, compare, cross_validate
 from motorcost.diagnostics.precision import Precision, expected_precision
 from motorcost.diagnostics.replicates import simulate_like
 from motorcost.diagnostics.resampling import Bootstrap, bootstrap
+from motorcost.diagnostics.variability import Variability, variance_shares
 
 __all__ = [
     "Adequacy",
@@ -12,10 +13,12 @@ __all__ = [
     "Channel",
     "Comparison",
     "Precision",
+    "Variability",
     "bootstrap",
     "check_fit",
     "compare",
     "cross_validate",
     "expected_precision",
     "simulate_like",
+    "variance_shares",
 ]

@@ -9,7 +9,8 @@ In the order of reading:
   `derivative_free`: adapters of Nelder-Mead and BOBYQA.
 - `information`: Newton's last steps, standard errors, directions that the data leave open.
 - `engine`: from starts to maxima, whether of one data set or of thousands.
-- `estimate`: `fit`. `fitted`: `Fit`, with `profiles`, `prediction` and `presenting`.
+- `estimate`: `fit`. `fitted`: `Fit`, with `profiles`, `prediction` and `presenting`. `leads`: how
+  long before the first sample the model begins, compared.
 - `recovery`: data sets simulated and fitted, many at once. `baselines`: the paper's two.
 - `progress`: how long work reports how far it is.
 """

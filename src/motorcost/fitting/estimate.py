@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from motorcost import checks
+from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.derivative_free import METHODS, Method, check_available
 from motorcost.fitting.engine import Maxima, maximise
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.leads import (
+    Lead,
+    LeadFit,
+    choice_in_words,
+    impossible_lead,
+    lead_fit,
+    leads_of,
+)
 from motorcost.fitting.objective import Objective
 from motorcost.fitting.progress import Progress, silent
-from motorcost.fitting.specification import Free, make_objective
+from motorcost.fitting.specification import Free, check_trials, make_objective
 from motorcost.fitting.starts import choose_starts, explain_no_start
 from motorcost.model.observer import ObserverLike
 from motorcost.model.trials import Trials
@@ -33,6 +44,7 @@ def fit(
     method: Method = "gradient",
     n_starts: int = 10,
     starts: Sequence[Mapping[str, float]] = (),
+    lead: Lead | None = None,
     priors: bool = False,
     max_evaluations: int | None = None,
     progress: Progress | None = None,
@@ -49,12 +61,19 @@ def fit(
       the trials' channels without noise. The noise of a spec can be free, as `recording_noise`.
     - `method`: `gradient`; `nelder-mead` and `bobyqa` (which needs Py-BOBYQA) use values only.
     - `n_starts`: searches from points drawn from the supports; `starts`: further points, by name.
+    - `lead`: seconds before the first sample at which the model begins (`Trials.with_lead`), if not
+      the trials' own. Of several each is fitted; the best fit is returned, its `leads` list all.
     - `priors`: add the supports' log priors to the log likelihood (maximum a posteriori).
     - `max_evaluations`: the most points that a search may try.
     - `progress`: called with what is being done, how much is done, and of how much.
 
     Interrupted (Ctrl-C) it returns the best point so far, with `interrupted` set and no error bars.
     """
+    if lead is not None:
+        search: dict[str, Any] = {"method": method, "n_starts": n_starts, "priors": priors}
+        search |= {"max_evaluations": max_evaluations, "progress": progress}
+        of_trials = partial(fit, task, free=free, key=key, fixed=fixed, observer=observer, **search)
+        return _with_leads(of_trials, trials, leads_of(lead), starts)
     checks.random_key(key)
     checks.one_of("method", method, METHODS)
     checks.whole("n_starts", n_starts, 0 if starts else 1, "searches from drawn points")
@@ -75,6 +94,42 @@ def fit(
         silent if progress is None else progress,
     )
     return _fit_of(objective, maxima, method, size, priors=priors)
+
+
+def _with_leads(
+    of_trials: Callable[..., Fit],
+    trials: Trials,
+    leads: Sequence[float],
+    starts: Sequence[Mapping[str, float]],
+) -> Fit:
+    """The fit with the best of several leads. A further search of each lead begins where the best
+    of those before ended."""
+    check_trials(trials)
+    # All before the first fit: a lead that is too long is told at once.
+    of_leads = {t.lead_steps: t for t in (trials.with_lead(seconds) for seconds in leads)}
+    if len(of_leads) == 1:
+        return of_trials(trials.with_lead(leads[0]), starts=starts)
+    fits: list[Fit] = []
+    tried: list[LeadFit] = []
+    errors: list[InputError | ConvergenceError] = []
+    for of_lead in of_leads.values():
+        before = [max(fits, key=lambda found: found.log_likelihood).estimates] if fits else []
+        try:
+            found = of_trials(of_lead, starts=[*starts, *before])
+        except (InputError, ConvergenceError) as error:  # the trials contradict this model
+            errors.append(error)
+            tried.append(impossible_lead(of_lead.lead))
+            continue
+        if found.interrupted:
+            return found
+        fits.append(found)
+        tried.append(lead_fit(found))
+    if not fits:
+        raise errors[0]
+    best = max(tried, key=lambda found: found.after_first_sample)
+    chosen = next(found for found in fits if found.trials.lead == best.lead)
+    notes = (*chosen.notes, choice_in_words(tried, best))
+    return dataclasses.replace(chosen, leads=tuple(tried), notes=notes)
 
 
 def _maxima(

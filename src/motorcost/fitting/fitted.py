@@ -25,6 +25,7 @@ from motorcost.fitting.information import (
     robust_covariance,
 )
 from motorcost.fitting.intervals import profile_intervals, wald_intervals
+from motorcost.fitting.leads import LeadFit
 from motorcost.fitting.objective import Coordinate, Objective
 from motorcost.fitting.optimise import Found
 from motorcost.fitting.prediction import conditions_of, predict_trials
@@ -114,6 +115,9 @@ class Fit:
         What to know before believing the estimates, in sentences.
     notes : tuple of str
         What was converted or assumed before the fit, in sentences.
+    leads : tuple of LeadFit
+        Where several leads were compared (`mc.fit(..., lead=[0, 0.05, 0.1])`): each of them with
+        its log likelihood. `trials.lead` is the one that was chosen.
     directions : list of Direction
         Combinations of parameters, from the least known to the best known.
     at : callable
@@ -136,6 +140,7 @@ class Fit:
     notes: tuple[str, ...] = ()
     trial_scores: np.ndarray | None = None  # (N, p), at the estimates
     other_maxima: tuple[Maximum, ...] = ()
+    leads: tuple[LeadFit, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def predict_trials(
         observer=observer,
         initial_states=start,
     )
-    return predicted.with_conditions(**values)
+    return predicted.observed_from(fit.trials.lead_steps).with_conditions(**values)
 
 
 def _like(fit: Fit, conditions: Mapping[str, Any]) -> tuple[int, bool]:

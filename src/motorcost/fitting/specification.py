@@ -41,7 +41,7 @@ def make_objective(
     checks.require_float64()
     if not callable(task) or isinstance(task, Problem):
         raise InputError(f"a task is a function that makes a Problem, got {task!r}")
-    _check_trials(trials)
+    check_trials(trials)
     maker = _observer_maker(observer, trials)
     step = float(trials.times[1] - trials.times[0])
     values = _fixed_values(task, fixed or {}, step)
@@ -140,7 +140,8 @@ def _noises(observer: Any) -> tuple[str, ...]:
     return observer.parameters if isinstance(observer, ObserverSpec) else ()
 
 
-def _check_trials(trials: Any) -> None:
+def check_trials(trials: Any) -> None:
+    """Raise unless these are trials that can be fitted."""
     if not isinstance(trials, Trials):
         what = "recordings (Movements)" if hasattr(trials, "on_grid") else type(trials).__name__
         raise InputError(

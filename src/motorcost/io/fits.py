@@ -21,6 +21,7 @@ from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.engine import Maximum
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.leads import LeadFit
 from motorcost.fitting.optimise import Found
 from motorcost.fitting.specification import make_objective
 from motorcost.io.files import written_whole
@@ -34,7 +35,7 @@ from motorcost.tasks.supports import Support
 KIND = "motorcost fit"
 FORMAT = 2
 # Classes that may be stored in a fit, besides numbers, text, arrays and tuples.
-_CLASSES: dict[str, Any] = {"Found": Found, "Maximum": Maximum}
+_CLASSES: dict[str, Any] = {"Found": Found, "LeadFit": LeadFit, "Maximum": Maximum}
 # What reading something else, or only a part of a file, may raise.
 _UNREADABLE = (
     OSError,

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def to_frame(trials: Trials) -> DataFrame:
-    """Trials as a pandas `DataFrame`: trial (from 1), time (s), channels, then conditions."""
+    """Trials as a pandas `DataFrame`: trial (from 1), time (s), channels, then conditions.
+
+    Time 0 is the first sample; the steps of a lead before it, which were not observed, have no row.
+    """
     import pandas as pd
 
     conditions = trials.conditions
@@ -31,7 +34,7 @@ def to_frame(trials: Trials) -> DataFrame:
             **{name: np.repeat(values, T) for name, values in conditions.items()},
         }
     )
-    within = np.arange(T) < trials.lengths[:, None]
+    within = (np.arange(T) < trials.lengths[:, None]) & (np.arange(T) >= trials.lead_steps)
     return frame[within.ravel()].reset_index(drop=True)
 
 

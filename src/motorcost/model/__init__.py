@@ -6,6 +6,7 @@
 - `passes`: the backward and the forward pass, which give either gain from the other.
 - `solver`: iterate both passes until the gains converge; derivatives of the gains.
 - `joint`, `moments`: world and agent as one system; its exact moments and expected cost.
+  `sources`: what each noise, the start and the aim contribute to its covariance.
 - `observer`: what the experimenter records.
 - `trials`: recorded or simulated behaviour, with `grid` (samples placed on the time grid of a
   model), `units` (conversion) and `joining` (sets of trials joined).

@@ -13,9 +13,9 @@ from motorcost.model.trials import Trials
 def concatenate(trials: Sequence[Trials]) -> Trials:
     """Join sets of trials, which may differ in length and in the values of their conditions.
 
-    Channels, time step, names of conditions and units must be the same; a unit that is not known
-    in one set is taken from the others. Either all sets or none must have starts. States, beliefs,
-    controls and senses are dropped unless all sets have them.
+    Channels, time step, lead, names of conditions and units must be the same; a unit that is not
+    known in one set is taken from the others. Either all sets or none must have starts. States,
+    beliefs, controls and senses are dropped unless all sets have them.
     """
     if not trials:
         raise InputError("there are no trials to concatenate")
@@ -81,6 +81,11 @@ def _require_alike(first: Trials, other: Trials, i: int) -> None:
     if not np.isclose(other.dt, first.dt, rtol=1e-6):
         raise InputError(
             f"trials[{i}] has a time step of {other.dt:g} s, trials[0] of {first.dt:g} s"
+        )
+    if other.lead_steps != first.lead_steps:
+        raise InputError(
+            f"trials[{i}] has a lead of {other.lead:g} s, trials[0] of {first.lead:g} s: give all "
+            "the same, as in with_lead(0.05)"
         )
     if (other.starts is None) != (first.starts is None):
         raise InputError("either all sets of trials or none must have starts")

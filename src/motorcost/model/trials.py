@@ -52,7 +52,8 @@ class Trials(eqx.Module):
 
     - `observed`: the recorded samples, one channel for each of `channel_names`, NaN where a sample
       is missing and after the end of a trial.
-    - `times`: seconds from the first sample, on the grid of the model.
+    - `times`: seconds from the first sample, on the grid of the model; negative in the lead, the
+      steps before the first sample (see `with_lead`).
     - `lengths`: the number of model steps of each trial, its horizon T.
     - `channel_names`, `channel_units`: tuples of strings; a unit is "" where it is not known.
     - `conditions`: one value per trial (a target, a load), by name; `condition_units`: their
@@ -184,6 +185,66 @@ class Trials(eqx.Module):
     def dt(self) -> float:
         """Seconds in a step of the model's grid."""
         return float(self.times[1] - self.times[0])
+
+    @property
+    def lead(self) -> float:
+        """Seconds from the first step of the model to the first sample; 0 unless set by
+        `with_lead`."""
+        return -float(self.times[0]) if float(self.times[0]) < 0 else 0.0
+
+    @property
+    def lead_steps(self) -> int:
+        """Steps of the model before the first sample."""
+        return round(self.lead / self.dt)
+
+    def with_lead(self, seconds: float) -> Trials:
+        """Return the trials for a model that begins `seconds` before the first sample.
+
+        Movements that are cut out of a recording are under way at their first sample, while a
+        model begins at rest. With a lead it begins earlier, in steps that are not observed: each
+        trial becomes longer by the nearest number of steps, at least one. Time 0 stays at the
+        first sample. States, beliefs, controls and senses of simulated trials are NaN in the lead.
+        A lead that the trials have already is replaced; 0 removes it.
+        """
+        steps, old = self._steps_of_lead(seconds), self.lead_steps
+        if steps == old:
+            return self
+
+        def moved(values: Any) -> Any:
+            pad = ((0, 0), (steps, 0), (0, 0))
+            return None if values is None else jnp.pad(values[:, old:], pad, constant_values=np.nan)
+
+        names = ("observed", "states", "beliefs", "controls", "senses")
+        return self._changed(
+            **{name: moved(getattr(self, name)) for name in names},
+            times=jnp.arange(-steps, self.times.shape[0] - old) * self.dt,
+            lengths=self.lengths + (steps - old),
+        )
+
+    def observed_from(self, step: int) -> Trials:
+        """Return the trials as if they had been recorded from a step on, as a movement is that is
+        cut out of a recording: the steps before it become the lead."""
+        if not step:
+            return self
+        return self._changed(
+            observed=self.observed.at[:, :step].set(jnp.nan),
+            times=jnp.arange(-step, self.times.shape[0] - step) * self.dt,
+        )
+
+    def _steps_of_lead(self, seconds: float) -> int:
+        """The steps of a lead; raises unless these trials can have it."""
+        checks.nonnegative(lead=seconds)
+        if not seconds:
+            return 0
+        if self.starts is not None:
+            raise InputError("lead must be 0 where the first states of the trials are known")
+        shortest = (self.lengths.min(initial=10**9) - self.lead_steps - 1) * self.dt
+        if seconds >= shortest:
+            raise InputError(
+                f"lead must be shorter than the shortest trial, which lasts {shortest:.3g} s, got "
+                f"{seconds:g} s: leave short trials out, or take a shorter lead"
+            )
+        return max(1, round(seconds / self.dt))
 
     def with_conditions(self, **conditions: Any) -> Trials:
         """Return the trials with further conditions: one value for all trials, or one per trial.

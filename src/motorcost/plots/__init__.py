@@ -8,6 +8,7 @@ from motorcost.plots.fits import (
     plot_profiles,
     plot_starts,
 )
+from motorcost.plots.variability import plot_variability
 
 __all__ = [
     "plot_beliefs",
@@ -19,4 +20,5 @@ __all__ = [
     "plot_profiles",
     "plot_starts",
     "plot_trials",
+    "plot_variability",
 ]

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from motorcost import tasks
-from motorcost.diagnostics import check_fit
+from motorcost.diagnostics import check_fit, variance_shares
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.maxima import AGREEMENT
@@ -27,6 +27,7 @@ from motorcost.plots import (
     plot_profiles,
     plot_starts,
 )
+from motorcost.report.differences import leads_section, variability_section
 from motorcost.report.page import Content, Picture, Points, Section, Table, write_report
 from motorcost.study.analysis import Analysis
 from motorcost.study.result import device_name, intervals_of, notes_of, result_of
@@ -83,6 +84,7 @@ def report_fit(
     )
     if checks and not fit.interrupted:
         analysis.adequacy = check_fit(fit, key=jax.random.key(seed))
+        analysis.variability = variance_shares(fit)
     if profiles and not fit.interrupted:
         analysis.profiles = fit.profiles()
         if np.isnan([profile.ends for profile in analysis.profiles]).any():
@@ -160,8 +162,10 @@ def fit_sections(analysis: Analysis, truth: Mapping[str, float] | None = None) -
     yield from _data_and_model(analysis)
     yield from _likelihood(analysis, truth)
     yield from _checks(analysis)
+    yield from variability_section(analysis)
     yield from _beliefs(analysis)
     yield from _baselines(analysis)
+    yield from leads_section(analysis)
     yield _searches(analysis)
     yield _reproduction(analysis)
 
@@ -370,6 +374,7 @@ def _reproduction(analysis: Analysis) -> Section:
                     *(notes_of(analysis) or ["the data were taken as they are"]),
                     *supports,
                     *fixed,
+                    f"the model begins {fit.trials.lead:g} s before the first sample",
                     f"recorded: {', '.join(analysis.trials.channel_names)}; noise {study.noise}",
                     f"seed {study.seed}, method {study.method}",
                     f"data's SHA-256 {analysis.checksum}",

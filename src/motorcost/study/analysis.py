@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -13,10 +13,12 @@ from motorcost.diagnostics import (
     Adequacy,
     Bootstrap,
     Comparison,
+    Variability,
     bootstrap,
     check_fit,
     compare,
     cross_validate,
+    variance_shares,
 )
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting import baselines
@@ -40,6 +42,7 @@ class Analysis:
     - `trials`, `notes`: the trials that were fitted, and what was done to the data.
     - `checksum`: SHA-256 of the data.
     - `fit`: the maximum; `adequacy`: whether the model explains the data.
+    - `variability`: how much of the variance of movements each source explains.
     - `profiles`: profile likelihoods of all parameters.
     - `slices`: by parameter, points on its search scale and the log likelihood there, the other
       parameters at their estimates.
@@ -56,6 +59,7 @@ class Analysis:
     checksum: str
     fit: Fit
     adequacy: Adequacy | None = None
+    variability: tuple[Variability, ...] | None = None
     profiles: list[Profile] | None = None
     slices: dict[str, tuple[np.ndarray, np.ndarray]] | None = None
     cross_validated: float | None = None
@@ -85,9 +89,11 @@ def analyse(
     if points:
         notes = (*notes, f"went on from {len(points)} searches that had been interrupted")
     tell("compiling", 0, None)
-    run = _Run(study, trials, jax.random.key(study.seed), tell)
+    run = _Run(study, trials, jax.random.key(study.seed), tell, lead=study.lead)
     found = run.fitted(study.task, "searching", points, 0 if points else study.starts)
-    result = Analysis(study, trials, notes, checksum, found, interrupted=found.interrupted)
+    # What follows is of the trials with the lead that was chosen.
+    run = replace(run, trials=trials.with_lead(found.trials.lead), lead=None)
+    result = Analysis(study, run.trials, notes, checksum, found, interrupted=found.interrupted)
     if not found.interrupted:
         _after_the_fit(run, result)
     return result
@@ -101,6 +107,7 @@ class _Run:
     trials: Trials
     key: Any
     progress: Progress
+    lead: tuple[float, ...] | None
 
     def fitted(
         self, task: Task, what: str, starts: Sequence[Mapping[str, float]], n_starts: int
@@ -118,6 +125,7 @@ class _Run:
             priors=study.priors,
             n_starts=n_starts,
             starts=starts,
+            lead=self.lead,
             progress=lambda _, done, total: self.progress(what, done, total),
         )
 
@@ -137,6 +145,7 @@ def _after_the_fit(run: _Run, result: Analysis) -> None:
     study = run.study
     stages: list[tuple[bool, str, Callable[[_Run, Analysis], None]]] = [
         (True, "check", _check),
+        (True, "explanation of variability", _explain),
         (study.profiles, "profile", _profile),
         (run.folds >= 2 and not study.baselines, "cross-validation", _validate),
         (study.bootstrap > 0, "bootstrap", _resample),
@@ -156,6 +165,10 @@ def _after_the_fit(run: _Run, result: Analysis) -> None:
 def _check(run: _Run, result: Analysis) -> None:
     run.progress("checks", 0, None)
     result.adequacy = check_fit(result.fit, key=run.random_key(1))
+
+
+def _explain(run: _Run, result: Analysis) -> None:
+    result.variability = variance_shares(result.fit)
 
 
 def _profile(run: _Run, result: Analysis) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from motorcost import checks
 from motorcost.errors import InputError
+from motorcost.fitting.leads import leads_of
 from motorcost.fitting.specification import takes_arguments
 from motorcost.io import datasets
 from motorcost.model.observer import ObserverSpec
@@ -27,6 +28,8 @@ def read_study(path: Path) -> dict[str, Any]:
     fixed = _fixed(document, file, task)
     with document.at("fit", "method"):
         check_method(file.fit.method)
+    with document.at("model", "lead"):
+        lead = leads_of(file.model.lead)
     with document.at("report", "bootstrap"):
         check_bootstrap(file.report.bootstrap)
     return {
@@ -38,6 +41,7 @@ def read_study(path: Path) -> dict[str, Any]:
         "task": task,
         "task_name": file.model.task,
         "dt": file.model.dt,
+        "lead": lead,
         "fixed": fixed,
         "free": _free(document, file, task, fixed),
         **file.observer.model_dump(),

@@ -40,7 +40,10 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
         "interrupted": analysis.interrupted,
         "starts": [_start(fit, start) for start in fit.starts],
         "starts_that_agree": fit.agreed,
+        "lead": fit.trials.lead,
+        "leads": [vars(found) for found in fit.leads],
         "checks": _checks(analysis),
+        "variability": [vars(part) for part in analysis.variability or ()],
         "baselines": []
         if analysis.baselines is None
         else [vars(row) for row in analysis.baselines.rows],

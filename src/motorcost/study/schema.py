@@ -33,6 +33,8 @@ Columns = Annotated[list[str] | dict[str, str], BeforeValidator(_listed)]
 """Columns of the data: by their names, or { your name = "column" }."""
 Whole = Annotated[int, Field(ge=0, lt=LARGEST_WHOLE)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Leads = float | list[float]
+"""Seconds before the first sample, or several to compare; `leads_of` checks their values."""
 
 
 class Table(BaseModel):
@@ -118,10 +120,12 @@ class Prepare(Table):
 
 
 class Model(Table):
-    """[model]: the task and its known parameters. `dt` left out is the recording's."""
+    """[model]: the task and its known parameters. `dt` left out is the recording's; `lead` is how
+    long before the first sample the model begins, or a list to compare."""
 
     task: str
     dt: Seconds | None = None
+    lead: Leads = 0.0
     problem_seed: Whole = 0
     fixed: dict[str, float] = Field(default_factory=dict)
 

@@ -15,6 +15,7 @@ from motorcost import checks, io
 from motorcost.data.movements import Movements, concatenate_movements
 from motorcost.errors import InputError
 from motorcost.fitting.derivative_free import METHODS, Method
+from motorcost.fitting.leads import Lead, leads_of
 from motorcost.io import datasets
 from motorcost.model.trials import Trials
 from motorcost.study.preparation import check_steps, for_model, prepared
@@ -54,6 +55,8 @@ class Study:
     - `states`: the states that were recorded; all channels that are states if left out.
     - `noise`: SD of the recording noise: one number, or by name of the channel.
     - `dt`: the model's step in seconds; that of the recordings if left out.
+    - `lead`: seconds before the first sample at which the model begins, at rest; of several values
+      each is fitted and the best is taken (see `mc.fit`).
 
     Fit and report:
 
@@ -76,6 +79,7 @@ class Study:
     states: tuple[str, ...] | None
     noise: Any
     dt: float | None
+    lead: tuple[float, ...]
     seed: int
     starts: int
     method: Method
@@ -100,6 +104,7 @@ class Study:
         states: Sequence[str] | None = None,
         noise: Any = 0.0,
         dt: float | None = None,
+        lead: Lead = 0.0,
         seed: int = 0,
         starts: int = 10,
         method: Method = "gradient",
@@ -123,6 +128,7 @@ class Study:
             "states": None if states is None else _names("states", states),
             "noise": noise,
             "dt": dt,
+            "lead": leads_of(lead),
             "seed": seed,
             "starts": starts,
             "method": check_method(method),
@@ -160,7 +166,8 @@ class Study:
     def trials(self, movements: Movements | None = None) -> tuple[Trials, tuple[str, ...]]:
         """The trials on the model's grid, in the model's units, and notes on what was done.
 
-        `movements` are what `self.movements()` returned, or some of them; left out, they are read.
+        They have no lead yet: the fit adds it. `movements` are what `self.movements()` returned, or
+        some of them; left out, they are read.
         """
         movements = self.movements() if movements is None else movements
         problem = example_problem(self.task, self.task_name, self.fixed)
@@ -181,7 +188,7 @@ class Study:
         """What decides the estimates besides the data, as text: two studies with the same settings
         and the same data have the same estimates."""
         free = {name: "usual" if s is None else repr(s) for name, s in self.free.items()}
-        fields = ("task_name", "fixed", "states", "noise", "dt", "seed", "method", "priors")
+        fields = ("task_name", "fixed", "states", "noise", "dt", "lead", "seed", "method", "priors")
         rest = {name: str(getattr(self, name)) for name in (*fields, "reading", "prepare")}
         return {"free": free, **rest}
 

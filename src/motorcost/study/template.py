@@ -25,13 +25,15 @@ time_unit = "s"                 # ... in s, ms or us
 
 [prepare]                       # what to do with the recordings, in this order
 # scale = {{ factor = 0.00026, unit = "m", names = ["x", "y", "target_x", "target_y"] }}
-# along = {{ goal = ["target_x", "target_y"] }}       # turn onto the line from start to target
+# along = {{ goal = ["target_x", "target_y"] }}       # turn onto the line from start to target,
+                                # before cut: the start is then where the hand rested
 # cut = {{ speed = 0.05, channels = ["position", "lateral"] }}   # to the movement alone
 # least = {{ target = 0.02, duration = 0.1 }}         # leave out smaller and shorter ones
 
 [model]
 task = "{task}"                 # {tasks}; or "file.py:function"
 # dt = 0.01                     # the model's step in seconds; the recording's if left out
+{lead}
 fixed = {{ }}                     # parameters that are known, as {{ motor_noise = 0.5 }}
 
 [free]                          # what to infer: "usual", [low, high], or more:
@@ -56,11 +58,34 @@ folds = 5                       # of the cross-validation
 bootstrap = 0                   # simulated data sets to bootstrap from
 """
 
+# What to infer from recorded movements, where that is known from real recordings; otherwise the
+# task's costs. Trials of people differ in more than motor noise: where nothing else may vary, motor
+# noise has to explain all of it, and the costs with it.
+_RECOMMENDED = {
+    "reaching": (
+        "effort",
+        "velocity",
+        "force",
+        "motor_noise",
+        "sensory_noise",
+        "tau",
+        "aim_spread",
+        "start_spread",
+        "recording_noise",
+    )
+}
+_LEADS = """\
+lead = [0, 0.05, 0.1]           # seconds before the first sample at which the model begins, at
+                                # rest; each is fitted, the best is taken, the choice reported"""
+_NO_LEAD = """\
+# lead = 0.05                   # the model begins so long before the first sample; or a list"""
+
 
 def study_template(task_name: str, data: Path, folder: Path) -> str:
     """The text of a study file with comments, to be filled in.
 
-    - `task_name`: one of the built-in tasks; its cost parameters are free.
+    - `task_name`: one of the built-in tasks. Its cost parameters are free; for reaching, all that
+      recorded reaches need.
     - `data`: the recordings. If the file is there, the comments list its columns.
     - `folder`: where the study file will be, which paths in it are relative to.
     """
@@ -72,20 +97,26 @@ def study_template(task_name: str, data: Path, folder: Path) -> str:
         task=_toml_text(task_name),
         tasks=", ".join(TASKS),
         columns="\n".join(_columns(task_name, task().state_names, data, folder)),
-        free="\n".join(_free(tasks.parameters(task))),
+        lead=_LEADS if task_name in _RECOMMENDED else _NO_LEAD,
+        free="\n".join(_free(task_name, tasks.parameters(task))),
     )
 
 
-def _free(declared: Mapping[str, tasks.Parameter]) -> list[str]:
-    """A line for each parameter that can be inferred; those that are not costs are comments."""
-    free = [
-        f'{"" if parameter.role == "cost" else "# "}{name} = "usual"'.ljust(32)
-        + f"# {parameter.about}; {parameter.support}"
+def _free(task_name: str, declared: Mapping[str, tasks.Parameter]) -> list[str]:
+    """A line for each parameter that can be inferred; those that are not recommended are
+    comments."""
+    costs = [name for name, parameter in declared.items() if parameter.role == "cost"]
+    recommended = _RECOMMENDED.get(task_name, costs)
+    about = {
+        name: f"{parameter.about}; {parameter.support}"
         for name, parameter in declared.items()
         if parameter.support is not None
+    }
+    about["recording_noise"] = "SD of the recording noise"
+    return [
+        f'{"" if name in recommended else "# "}{name} = "usual"'.ljust(32) + f"# {text}"
+        for name, text in about.items()
     ]
-    free.append('# recording_noise = "usual"'.ljust(32) + "# SD of the recording noise")
-    return free
 
 
 def _columns(task_name: str, states: Sequence[str], data: Path, folder: Path) -> list[str]:

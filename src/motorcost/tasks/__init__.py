@@ -7,7 +7,15 @@ In the order of reading:
 - `reaching`, `saccade`, `tracking`, `random_problem`: one task each.
 """
 
-from motorcost.tasks.declare import Parameter, Task, declare, defaults, parameter_units, parameters
+from motorcost.tasks.declare import (
+    Parameter,
+    Task,
+    declare,
+    defaults,
+    parameter_units,
+    parameters,
+    typical_values,
+)
 from motorcost.tasks.random_problem import random_problem
 from motorcost.tasks.reaching import reaching
 from motorcost.tasks.saccade import saccade
@@ -24,4 +32,5 @@ __all__ = [
     "reaching",
     "saccade",
     "tracking",
+    "typical_values",
 ]

@@ -18,21 +18,26 @@ class Parameter:
 
     - `about`: what it means, in a few words.
     - `unit`: its unit, "" for a number without one.
-    - `role`: costs, noises and constants of the body can be inferred from behaviour; a condition
-      (a target, a duration) is set by the experimenter.
+    - `role`: costs, noises, spreads (how trials differ in where they start and what they aim at)
+      and constants of the body can be inferred from behaviour; a condition (a target, a duration)
+      is set by the experimenter.
     - `support`: the values that it can have, for parameters that can be inferred.
+    - `typical`: a plausible value, where the default is none: a spread is 0 unless it is given,
+      which is no point to begin a search at.
     """
 
     about: str
     unit: str = ""
-    role: Literal["cost", "noise", "body", "condition"] = "cost"
+    role: Literal["cost", "noise", "spread", "body", "condition"] = "cost"
     support: Support | None = None
+    typical: float | None = None
 
 
 def declare(**parameters: Parameter) -> Callable[[F], F]:
     """Return a decorator that declares the parameters of a task, by name.
 
-    Every declared parameter must be an argument of the task with a default within its support.
+    Every declared parameter must be an argument of the task with a default within its support; the
+    default of a spread may be 0 instead, if a typical value is declared.
     """
 
     def attach(task: F) -> F:
@@ -40,15 +45,23 @@ def declare(**parameters: Parameter) -> Callable[[F], F]:
         for name in parameters:
             if name not in arguments or arguments[name].default is inspect.Parameter.empty:
                 raise InputError(f"the task {task.__name__} has no argument {name} with a default")
-            support, default = parameters[name].support, arguments[name].default
-            if support is not None and default not in support:
-                raise InputError(
-                    f"the default of {name}, {default:g}, lies outside its support {support}"
-                )
+            _require_within(name, parameters[name], arguments[name].default)
         task.parameters = parameters  # type: ignore[attr-defined]
         return task
 
     return attach
+
+
+def _require_within(name: str, parameter: Parameter, default: Any) -> None:
+    """Raise unless the default of a parameter, or its typical value, lies within its support."""
+    support, typical = parameter.support, parameter.typical
+    if typical is not None and (support is None or typical not in support):
+        raise InputError(
+            f"the typical value of {name}, {typical:g}, lies outside its support {support}"
+        )
+    none = parameter.role == "spread" and typical is not None and default == 0
+    if support is not None and default not in support and not none:
+        raise InputError(f"the default of {name}, {default:g}, lies outside its support {support}")
 
 
 def parameters(task: Task) -> Mapping[str, Parameter]:
@@ -71,3 +84,13 @@ def defaults(task: Task) -> dict[str, Any]:
     """Return the default values of a task's declared parameters, by name."""
     signature = inspect.signature(task)
     return {name: signature.parameters[name].default for name in parameters(task)}
+
+
+def typical_values(task: Task) -> dict[str, Any]:
+    """Return a plausible value of each of a task's declared parameters, by name: its default, or
+    what is declared as typical where the default is 0 for "none".
+
+    Searches may begin around them.
+    """
+    typical = {name: p.typical for name, p in parameters(task).items() if p.typical is not None}
+    return defaults(task) | typical

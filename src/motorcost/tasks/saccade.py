@@ -37,6 +37,27 @@ from motorcost.tasks.supports import LogUniform
     hold_start=Parameter("steps for which the start is held", "", "condition"),
     hold_target=Parameter("steps for which the target is held", "", "condition"),
     dt=Parameter("seconds in a step", "s", "condition"),
+    aim_spread=Parameter(
+        "SD over trials of where the agent aims, around the target",
+        "deg",
+        "spread",
+        LogUniform(0.01, 10.0),
+        typical=0.5,
+    ),
+    start_spread=Parameter(
+        "SD over trials of the angle at the start, around `start`",
+        "deg",
+        "spread",
+        LogUniform(1e-3, 5.0),
+        typical=0.1,
+    ),
+    start_speed_spread=Parameter(
+        "SD over trials of the eye's velocity at the start, around 0",
+        "deg/s",
+        "spread",
+        LogUniform(0.01, 300.0),
+        typical=5.0,
+    ),
 )
 def saccade(
     effort: Any = 1e-3,
@@ -51,6 +72,9 @@ def saccade(
     hold_start: int = 5,
     hold_target: int = 10,
     dt: Any = 0.00125,
+    aim_spread: Any = 0.0,
+    start_spread: Any = 0.0,
+    start_speed_spread: Any = 0.0,
 ) -> Problem:
     """Look at a point, then at another, and stay there.
 
@@ -62,26 +86,23 @@ def saccade(
 
     Angles are measured from a point that is not the target: the start is stored as a multiple
     of the target, which must not be 0.
+
+    Trials may differ: the agent aims at target + N(0, aim_spread²), and the eye starts at
+    start + N(0, start_spread²) with the velocity N(0, start_speed_spread²); the agent knows both.
+    An aim that varies needs angles that are measured from the start (start=0), or hold_start=0.
     """
     checks.nonnegative(
         motor_noise=motor_noise, process_noise=process_noise, sensory_noise=sensory_noise
     )
+    spreads = {"start_spread": start_spread, "start_speed_spread": start_speed_spread}
+    spreads |= {"aim_spread": aim_spread}
+    checks.nonnegative(**spreads)
     checks.positive(effort=effort, dt=dt, tau_slow=tau_slow, tau_fast=tau_fast)
     T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
     first = checks.whole("hold_start", hold_start, 0, "steps for which the start is held")
     last = checks.whole("hold_target", hold_target, 0, "steps for which the target is held")
-    if first + last > T:
-        raise InputError(
-            f"hold_start + hold_target must be at most steps = {T}, got {first + last}"
-        )
-    if checks.is_concrete(target) and target == 0:
-        raise InputError("target must not be 0: measure angles from another point")
+    _require_possible(T, first, last, start, target, aim_spread)
     A, B = _eye(tau_slow, tau_fast, dt)
-    off_start = jnp.array([1.0, 0.0, 0.0]).at[2].set(-start / target)
-    off_target = jnp.array([1.0, 0.0, -1.0])
-    Q = jnp.zeros((T, 3, 3))
-    Q = Q.at[:first].set(jnp.outer(off_start, off_start))
-    Q = Q.at[T - last :].set(jnp.outer(off_target, off_target))
     return Problem(
         steps=T,
         A=A,
@@ -90,14 +111,40 @@ def saccade(
         V=process_noise * jnp.diag(jnp.abs(B[:, 0]))[:, :2],
         H=jnp.eye(2, 3),
         W=sensory_noise * jnp.eye(2),
-        Q=Q,
+        Q=_held(T, first, last, start / target),
         R=jnp.array([[effort / T]]),
         initial_belief=jnp.array([start, 0.0, target]),
+        initial_belief_cov=jnp.diag(jnp.array(list(spreads.values()), dtype=float) ** 2),
         states={"angle": "deg", "velocity": "deg/s", "target": "deg"},
         controls={"control": "deg"},
         senses={"seen angle": "deg", "seen velocity": "deg/s"},
         dt=dt,
     )
+
+
+def _require_possible(
+    T: int, first: int, last: int, start: Any, target: Any, aim_spread: Any
+) -> None:
+    """Raise unless the angles can be held for so long, and the aim can vary."""
+    if first + last > T:
+        raise InputError(
+            f"hold_start + hold_target must be at most steps = {T}, got {first + last}"
+        )
+    if checks.is_concrete(target) and target == 0:
+        raise InputError("target must not be 0: measure angles from another point")
+    aim_varies = not checks.is_concrete(aim_spread) or aim_spread > 0
+    if aim_varies and first > 0 and checks.is_concrete(start) and start != 0:
+        raise InputError(
+            f"aim_spread needs angles from the start (start=0) or hold_start=0, got start={start:g}"
+        )
+
+
+def _held(T: int, first: int, last: int, start: Any) -> Float[Array, "T 3 3"]:
+    """The cost of being off the start, which is a multiple of the target, and off the target."""
+    off_start = jnp.array([1.0, 0.0, 0.0]).at[2].set(-start)
+    off_target = jnp.array([1.0, 0.0, -1.0])
+    Q = jnp.zeros((T, 3, 3)).at[:first].set(jnp.outer(off_start, off_start))
+    return Q.at[T - last :].set(jnp.outer(off_target, off_target))
 
 
 def _eye(tau_slow: Any, tau_fast: Any, dt: Any) -> tuple[Float[Array, "3 3"], Float[Array, "3 1"]]:

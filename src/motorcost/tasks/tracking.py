@@ -25,6 +25,20 @@ from motorcost.tasks.supports import LogUniform
     damping=Parameter("resisting force per m/s", "N s/m", "body", LogUniform(0.01, 100.0)),
     steps=Parameter("number of states in a trial, T", "", "condition"),
     dt=Parameter("seconds in a step", "s", "condition"),
+    start_spread=Parameter(
+        "SD over trials of the hand's distance from the target at the start",
+        "m",
+        "spread",
+        LogUniform(1e-5, 0.5),
+        typical=0.01,
+    ),
+    start_speed_spread=Parameter(
+        "SD over trials of the hand's velocity at the start, around 0",
+        "m/s",
+        "spread",
+        LogUniform(1e-4, 1.0),
+        typical=0.05,
+    ),
 )
 def tracking(
     effort: Any = 1e-3,
@@ -35,16 +49,25 @@ def tracking(
     damping: Any = 1.0,
     steps: int = 180,
     dt: Any = 1 / 60,
+    start_spread: Any = 0.0,
+    start_speed_spread: Any = 0.0,
 ) -> Problem:
     """Follow a target that moves at random until the end of the trial.
 
     The target takes a random walk along a line, the hand is a damped point mass, and the force
     is noisy in proportion to its size. The agent senses the positions of hand and target with
     noise, and has to infer the velocity of the hand. The cost at every step is the squared distance
-    between the two plus effort times the squared force. Hand and target start together at 0.
+    between the two plus effort times the squared force. Hand and target start together at 0, the
+    hand at rest, or, with the two spreads, the hand at N(0, start_spread²) with the velocity
+    N(0, start_speed_spread²), which the agent knows.
     """
     checks.nonnegative(
-        motor_noise=motor_noise, sensory_noise=sensory_noise, wander=wander, damping=damping
+        motor_noise=motor_noise,
+        sensory_noise=sensory_noise,
+        wander=wander,
+        damping=damping,
+        start_spread=start_spread,
+        start_speed_spread=start_speed_spread,
     )
     checks.positive(effort=effort, mass=mass, dt=dt)
     A = jnp.array([[1, dt, 0], [0, 1 - dt * damping / mass, 0], [0, 0, 1]])
@@ -60,6 +83,9 @@ def tracking(
         W=sensory_noise * jnp.eye(2),
         Q=jnp.outer(distance, distance),
         R=jnp.array([[effort]]),
+        initial_belief_cov=jnp.diag(
+            jnp.array([start_spread, start_speed_spread, 0], dtype=float) ** 2
+        ),
         states={"position": "m", "velocity": "m/s", "target": "m"},
         controls={"force": "N"},
         senses={"seen position": "m", "seen target": "m"},

@@ -1,0 +1,49 @@
+"""Sections of a report about how trials differ: why, and when they began."""
+
+from collections.abc import Iterator
+
+from motorcost.diagnostics.variability import variability_table
+from motorcost.fitting.leads import leads_table
+from motorcost.plots import plot_variability
+from motorcost.report.page import Picture, Points, Section, Table
+from motorcost.study.analysis import Analysis
+
+
+def variability_section(analysis: Analysis) -> Iterator[Section]:
+    """The section that says which source of variability explains how much, if that is known."""
+    found = analysis.variability
+    if not found:
+        return
+    yield Section(
+        "Why do trials differ?",
+        "The variance between trials of the same condition, according to the fitted model, and "
+        "the part of it that each source explains: where the hand starts, where the agent aims, "
+        "and noises, each as it occurs. Half way in time between the first sample and the last "
+        "(middle), and at the last. The SD recorded is that of the samples around the model's "
+        "mean; where it differs from the model's, the shares are those of a model that misses "
+        "something.",
+        [
+            Points([part.words for part in found]),
+            Table(*variability_table(found)),
+            Picture(
+                plot_variability(found),
+                "the variance between trials, divided among its sources",
+                "variability",
+            ),
+        ],
+    )
+
+
+def leads_section(analysis: Analysis) -> Iterator[Section]:
+    """The section that compares leads, if there were several."""
+    fit = analysis.fit
+    if not fit.leads:
+        return
+    yield Section(
+        "When the movements began",
+        "Movements may be under way at their first sample, while the model begins at rest. It was "
+        "fitted with several leads, which are times before the first sample that were not "
+        f"observed, and {fit.trials.lead:g} s was chosen: the samples after the first are most "
+        "probable with it, given the first.",
+        [Table(*leads_table(fit.leads))],
+    )
