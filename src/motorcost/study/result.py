@@ -46,6 +46,8 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
         else [vars(row) for row in analysis.baselines.rows],
         "bootstrap": None if analysis.bootstrap is None else _bootstrap(analysis.bootstrap),
         "settings": study.settings,
+        "preparation": [vars(record) for record in analysis.preparation],
+        "warnings": list(analysis.warnings),
         "notes": notes_of(analysis),
         "seed": study.seed,
         "versions": {"python": python_version()} | {name: version(name) for name in _VERSIONS},
