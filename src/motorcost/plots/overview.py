@@ -33,7 +33,9 @@ def plot_look(look: Look) -> Figure:
     groups = np.array(look.groups)
     for row, name in zip(axes, names, strict=True):
         which = np.flatnonzero(groups == name)
-        shown = which[:: max(1, -(-len(which) // _MOST_TRIALS))]
+        # Spread over all, at uneven distances: trials out and back often alternate.
+        places = np.linspace(0, len(which) - 1, min(len(which), _MOST_TRIALS)).astype(int)
+        shown = which[places]
         _draw_paths(row[0], look, shown)
         _draw_speeds(row[1], look, shown)
         _draw_ends(row[2], look, which)
@@ -41,7 +43,7 @@ def plot_look(look: Look) -> Figure:
             clean(ax)
         title = f"{len(which)} trials" if look.by is None else f"{name}: {len(which)} trials"
         row[0].set_title(plain(title), fontsize=10, loc="left")
-    _share_speeds(axes[:, 1])
+    _share_speeds(axes[:, 1], longest=float(np.quantile(look.measures.duration, 0.95)))
     left_out = len(look.group_names) - len(names)
     more = f" (the first {len(names)} of {len(look.group_names)} groups)" if left_out else ""
     figure.suptitle(plain(look.title + more), fontsize=11)
@@ -111,10 +113,10 @@ def _draw_ends(ax: Axes, look: Look, which: np.ndarray) -> None:
         ax.set_ylabel("duration (s)", fontsize=8)
 
 
-def _share_speeds(axes: np.ndarray) -> None:
-    """The same scale of time and speed for all groups, so that they compare."""
-    right = max(ax.get_xlim()[1] for ax in axes)
+def _share_speeds(axes: np.ndarray, *, longest: float) -> None:
+    """The same scale of time and speed for all groups, so that they compare; a few trials that
+    last much longer than others are cut off."""
     top = max(ax.get_ylim()[1] for ax in axes)
     for ax in axes:
-        ax.set_xlim(0, right)
+        ax.set_xlim(0, 1.2 * longest)
         ax.set_ylim(0, top)

@@ -28,6 +28,7 @@ from motorcost.plots import (
     plot_starts,
 )
 from motorcost.report.page import Content, Picture, Points, Section, Table, write_report
+from motorcost.report.preparation import preparation_sections
 from motorcost.study.analysis import Analysis
 from motorcost.study.result import device_name, intervals_of, notes_of, result_of
 from motorcost.study.settings import Study
@@ -162,6 +163,7 @@ def fit_sections(analysis: Analysis, truth: Mapping[str, float] | None = None) -
     yield from _checks(analysis)
     yield from _beliefs(analysis)
     yield from _baselines(analysis)
+    yield from preparation_sections(analysis)
     yield _searches(analysis)
     yield _reproduction(analysis)
 

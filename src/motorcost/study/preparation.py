@@ -14,14 +14,13 @@ from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.fitting.specification import takes_arguments
 from motorcost.model.problem import Problem
-from motorcost.study.selection import keep_only, keep_range
+from motorcost.study.selection import Step, keep_only, keep_range
 from motorcost.study.task_lookup import defaults_of
 from motorcost.tasks.declare import Task, parameter_units
 
 # Beyond this ratio of a recording's extent to the target's distance, units are wrong.
 SCALE = 30.0
 
-Step = tuple[str, dict[str, Any]]
 # Trials that an error or a warning names before it only counts them.
 _NAMED = 5
 

@@ -12,6 +12,8 @@ from motorcost import checks
 from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 
+Step = tuple[str, dict[str, Any]]
+
 # Values of a condition that an error lists.
 _LISTED = 12
 _RANGE = re.compile(r"\s*(\d*)\s*:\s*(\d*)\s*(?::\s*(\d+)\s*)?|\s*(\d+)\s*")
@@ -86,10 +88,10 @@ def trial_range(which: str) -> tuple[int, int | None, int]:
 
 
 def with_selection(
-    steps: Sequence[tuple[str, Mapping[str, Any]]],
+    steps: Sequence[Step],
     only: Mapping[str, Any] | None = None,
     trials: str | None = None,
-) -> tuple[tuple[str, Mapping[str, Any]], ...]:
+) -> tuple[Step, ...]:
     """Steps of a preparation with another selection of trials.
 
     `only` comes before all other steps, `trials` after them, unless the preparation has such a
@@ -104,9 +106,7 @@ def with_selection(
     return tuple(changed)
 
 
-def _replaced(
-    steps: list[tuple[str, Mapping[str, Any]]], step: tuple[str, Mapping[str, Any]], otherwise: int
-) -> list[tuple[str, Mapping[str, Any]]]:
+def _replaced(steps: list[Step], step: Step, otherwise: int) -> list[Step]:
     """The steps with `step` in the place of that of its name, or inserted at `otherwise`."""
     names = [name for name, _ in steps]
     at = names.index(step[0]) if step[0] in names else otherwise

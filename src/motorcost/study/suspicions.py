@@ -24,6 +24,17 @@ _HARDLY_MOVED = 0.2
 # Pauses between two samples of a trial that are this many usual steps and seconds long.
 _PAUSE_STEPS = 20
 _PAUSE_SECONDS = 1.0
+_TAKEN_FOR_ONE = (
+    "were several trials with the same number taken for one? Name every column that tells them "
+    'apart, as in trial = ["subject", "trial"]'
+)
+# Channels that begin so are coordinates of a goal. One that changes in a smaller share of the
+# samples than this jumps from goal to goal rather than moving.
+_GOALS = ("target_", "goal_")
+_JUMPS = 0.05
+# A peak speed above this many times the distance over the duration is no movement's: it is 1.9 for
+# a movement of minimum jerk, and some 20 for one that follows a long pause.
+_SPIKE = 60.0
 # By unit, the least and the greatest distance (in it) that a movement can be expected to cover,
 # and the fastest that it can be.
 _EXPECTED = {"m": (2e-3, 3.0, 20.0), "deg": (0.05, 180.0, 2000.0)}
@@ -61,6 +72,7 @@ def suspicions(recorded: Movements, inspected: Inspected) -> tuple[str, ...]:
     return (
         *_merged(recorded),
         *_units(inspected),
+        *_spikes(inspected),
         *_goals(inspected),
         *_under_way(inspected),
         *_hardly_moved(inspected),
@@ -77,9 +89,20 @@ def _merged(recorded: Movements) -> Iterator[str]:
     if paused.any():
         yield (
             f"{named_trials(recorded, paused)} have a pause of up to {longest.max():.3g} s between "
-            "two samples: were several trials with the same number taken for one? Name every "
-            'column that tells them apart, as in trial = ["subject", "trial"]'
+            f"two samples: {_TAKEN_FOR_ONE}"
         )
+    jumping = [
+        name for name in recorded.channels if name.startswith(_GOALS) and _jumps(recorded, name)
+    ]
+    if jumping:
+        yield f"{', '.join(jumping)} jump within a trial: {_TAKEN_FOR_ONE}"
+
+
+def _jumps(recorded: Movements, channel: str) -> bool:
+    """Whether a channel stays the same but for few jumps, as a goal does from trial to trial."""
+    column = recorded.columns([channel])[0]
+    changed = [np.diff(samples[:, column]) != 0 for samples in recorded.samples]
+    return float(np.mean(np.concatenate(changed))) < _JUMPS
 
 
 def _units(inspected: Inspected) -> Iterator[str]:
@@ -102,6 +125,20 @@ def _units(inspected: Inspected) -> Iterator[str]:
         yield (
             f"movements reach {speed:.3g} {inspected.unit}/s: are the units of length and of time "
             "right?"
+        )
+
+
+def _spikes(inspected: Inspected) -> Iterator[str]:
+    """Speeds that come from single samples rather than from a movement."""
+    measures = inspected.measures
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = measures.peak_speed * measures.duration / measures.distance
+    jumping = ratio > _SPIKE
+    if 2 * jumping.sum() > len(ratio):
+        yield (
+            f"{named_trials(inspected.movements, jumping)} jump from one sample to the next: their "
+            f"peak speed is {np.nanmedian(ratio):.0f} times their distance over their duration; "
+            "look for outliers, and for samples at nearly the same time"
         )
 
 
