@@ -148,7 +148,7 @@ def _carry_out(study: Study, output: Path, *, quiet: bool, as_json: bool) -> Non
 
     def warn(text: str) -> None:
         if not (quiet or as_json):
-            typer.echo(f"Warning: {text}.", err=True)
+            typer.echo(f"Warning: {text}", err=True)
 
     check_folder(output)
     previous = read_result(output) if (output / "fit.json").is_file() else None

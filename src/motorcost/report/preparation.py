@@ -16,7 +16,7 @@ def preparation_sections(analysis: Analysis) -> Iterator[Section]:
         "What each step did: the trials that it kept and left out, and the samples that there are "
         "after it.",
         [
-            Points([f"Warning: {warning}." for warning in analysis.warnings]),
+            Points([f"Warning: {warning}" for warning in analysis.warnings]),
             Table(*steps_table(analysis.preparation)),
             Points([note for record in analysis.preparation for note in record.notes]),
         ],

@@ -26,7 +26,7 @@ _PAUSE_STEPS = 20
 _PAUSE_SECONDS = 1.0
 _TAKEN_FOR_ONE = (
     "were several trials with the same number taken for one? Name every column that tells them "
-    'apart, as in trial = ["subject", "trial"]'
+    'apart, as in trial = ["subject", "trial"].'
 )
 # Channels that begin so are coordinates of a goal. One that changes in a smaller share of the
 # samples than this jumps from goal to goal rather than moving.
@@ -56,6 +56,7 @@ class Inspected:
     - `turned`: whether trials lie on the line from their start to their goal, so that misses by
       the same vector have become different.
     - `default_goal`: the goal that the task assumes where the trials have none.
+    - `tracked`: whether goals move, so that trials are no movements from rest to rest.
     """
 
     movements: Movements
@@ -65,6 +66,7 @@ class Inspected:
     time_constants: dict[str, float]
     turned: bool = False
     default_goal: float | None = None
+    tracked: bool = False
 
 
 def suspicions(recorded: Movements, inspected: Inspected) -> tuple[str, ...]:
@@ -138,7 +140,7 @@ def _spikes(inspected: Inspected) -> Iterator[str]:
         yield (
             f"{named_trials(inspected.movements, jumping)} jump from one sample to the next: their "
             f"peak speed is {np.nanmedian(ratio):.0f} times their distance over their duration; "
-            "look for outliers, and for samples at nearly the same time"
+            "look for outliers, and for samples at nearly the same time."
         )
 
 
@@ -148,7 +150,7 @@ def _better_unit(distance: float, unit: str) -> str:
         return ""
     for name, size in _SIZES.items():
         if _USUAL_REACH[0] <= distance * size <= _USUAL_REACH[1]:
-            return f" If the numbers are in {name}, they cover {distance * size:.3g} m"
+            return f" If the numbers are in {name}, they cover {distance * size:.3g} m."
     return ""
 
 
@@ -167,7 +169,7 @@ def _goals(inspected: Inspected) -> Iterator[str]:
         yield (
             f"movements cover {length(covered, unit)} and end {length(error, unit)} from the "
             f"task's default target of {length(inspected.default_goal, unit)}: the trials have no "
-            "condition target, give them one"
+            "condition target, give them one."
         )
         return
     text = (
@@ -180,14 +182,14 @@ def _goals(inspected: Inspected) -> Iterator[str]:
     apart = float(np.median(np.linalg.norm(ends - offset, axis=1)))
     if not inspected.turned and len(ends) > 2 and apart < _SAME_OFFSET * error:
         numbers = ", ".join(f"{number:.3g}" for number in offset)
-        text += f" All miss by about ({numbers}) {unit}".rstrip() + ": an offset"
+        text += f" All miss by about ({numbers}) {unit}".rstrip() + ": an offset."
     yield text
 
 
 def _under_way(inspected: Inspected) -> Iterator[str]:
     """Movements that do not start from rest."""
     first = inspected.measures.first_speed[np.isfinite(inspected.measures.first_speed)]
-    if not first.size:
+    if not first.size or inspected.tracked:
         return
     middle = float(np.median(first))
     # The standard error of a median, of a spread that few odd trials do not change.
@@ -198,7 +200,7 @@ def _under_way(inspected: Inspected) -> Iterator[str]:
             f"movements are under way at the first sample: their speed is {100 * middle:.0f} % of "
             f"its peak there, at the median (more than {100 * UNDER_WAY:.0f} % in "
             f"{int((first > UNDER_WAY).sum())} of {first.size} trials). The model begins at rest: "
-            "try lead = 0.05 to 0.1 s, or cut with a margin"
+            "try lead = 0.05 to 0.1 s, or cut with a margin."
         )
 
 
@@ -207,12 +209,14 @@ def _hardly_moved(inspected: Inspected) -> Iterator[str]:
     measures = inspected.measures
     usual = float(np.nanmedian(measures.distance))
     way = np.where(np.isfinite(measures.goal_distance), measures.goal_distance, usual)
+    if inspected.tracked:
+        return
     still = measures.distance < _HARDLY_MOVED * np.minimum(way, usual)
     if still.any():
         yield (
             f"{named_trials(inspected.movements, still)} hardly move: they cover at most "
             f"{length(float(measures.distance[still].max()), inspected.unit)}; look at them, and "
-            "leave them out if nobody moved"
+            "leave them out if nobody moved."
         )
 
 
@@ -223,7 +227,7 @@ def _steps(inspected: Inspected) -> Iterator[str]:
             yield (
                 f"the model's step of {inspected.step:g} s is longer than the time constant {name} "
                 f"of {seconds:g} s: choose a shorter one, as in dt = {_shorter(seconds):g}; "
-                "steps without a sample stay unobserved"
+                "steps without a sample stay unobserved."
             )
 
 
