@@ -25,7 +25,8 @@ def plot_look(look: Look) -> Figure:
 
     On the left are the paths, or, of a single coordinate, its course over time; crosses are goals.
     In the middle are speeds over time since the first sample, orange where a trial is under way
-    at its first sample. On the right are the end points relative to their goals.
+    at its first sample. On the right are the end points relative to their goals, or, of goals that
+    move, the distance to them over time.
     """
     names = look.group_names[:_MOST_GROUPS]
     figure = Figure(figsize=(10.2, 2.3 * len(names) + 0.6), layout="constrained")
@@ -38,12 +39,15 @@ def plot_look(look: Look) -> Figure:
         shown = which[places]
         _draw_paths(row[0], look, shown)
         _draw_speeds(row[1], look, shown)
-        _draw_ends(row[2], look, which)
+        if look.tracked:
+            _draw_distances(row[2], look, shown)
+        else:
+            _draw_ends(row[2], look, which)
         for ax in row:
             clean(ax)
-        title = f"{len(which)} trials" if look.by is None else f"{name}: {len(which)} trials"
+        count = f"{len(which)} trial{'' if len(which) == 1 else 's'}"
+        title = count if look.by is None else f"{name}: {count}"
         row[0].set_title(plain(title), fontsize=10, loc="left")
-    _share_speeds(axes[:, 1], longest=float(np.quantile(look.measures.duration, 0.95)))
     left_out = len(look.group_names) - len(names)
     more = f" (the first {len(names)} of {len(look.group_names)} groups)" if left_out else ""
     figure.suptitle(plain(look.title + more), fontsize=11)
@@ -78,7 +82,7 @@ def _draw_speeds(ax: Axes, look: Look, shown: np.ndarray) -> None:
     """Speeds over the time since the first sample."""
     for i in shown:
         samples, times = look.movements.samples[i], look.movements.times[i]
-        under_way = look.measures.first_speed[i] > UNDER_WAY
+        under_way = look.measures.first_speed[i] > UNDER_WAY and not look.tracked
         ax.plot(
             times - times[0],
             kinematics.speed(samples, times),
@@ -86,9 +90,22 @@ def _draw_speeds(ax: Axes, look: Look, shown: np.ndarray) -> None:
             alpha=0.35,
             linewidth=0.7,
         )
-    ax.set_ylim(bottom=0)
+    # A few trials that last much longer, or single samples that jump, are cut off.
+    ax.set_xlim(0, 1.2 * float(np.quantile(look.measures.duration[shown], 0.95)) or 1.0)
+    ax.set_ylim(0, 1.5 * float(np.nanquantile(look.measures.peak_speed[shown], 0.95)) or 1.0)
     ax.set_xlabel("time since the first sample (s)", fontsize=8)
     ax.set_ylabel(with_unit("speed", f"{look.unit}/s" if look.unit else ""), fontsize=8)
+
+
+def _draw_distances(ax: Axes, look: Look, shown: np.ndarray) -> None:
+    """The distance to a goal that moves, over time."""
+    for i in shown:
+        samples, times = look.movements.samples[i], look.movements.times[i]
+        distance = np.linalg.norm(samples - (look.goals or ())[i], axis=1)
+        ax.plot(times - times[0], distance, color=BLUE, alpha=0.35, linewidth=0.7)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("time since the first sample (s)", fontsize=8)
+    ax.set_ylabel(with_unit("distance to the goal", look.unit), fontsize=8)
 
 
 def _draw_ends(ax: Axes, look: Look, which: np.ndarray) -> None:
@@ -111,12 +128,3 @@ def _draw_ends(ax: Axes, look: Look, which: np.ndarray) -> None:
         ax.set_aspect("equal", adjustable="datalim")
     else:
         ax.set_ylabel("duration (s)", fontsize=8)
-
-
-def _share_speeds(axes: np.ndarray, *, longest: float) -> None:
-    """The same scale of time and speed for all groups, so that they compare; a few trials that
-    last much longer than others are cut off."""
-    top = max(ax.get_ylim()[1] for ax in axes)
-    for ax in axes:
-        ax.set_xlim(0, 1.2 * longest)
-        ax.set_ylim(0, top)

@@ -81,6 +81,11 @@ class Look:
         return len(self.movements)
 
     @property
+    def tracked(self) -> bool:
+        """Whether goals move."""
+        return self.goals is not None and any(goal.ndim > 1 for goal in self.goals)
+
+    @property
     def group_names(self) -> tuple[str, ...]:
         """The groups, in the order of their first trials."""
         return tuple(dict.fromkeys(self.groups))
@@ -100,7 +105,7 @@ class Look:
             f"distance{unit}": m.distance,
             f"peak speed{per_second}": m.peak_speed,
             "first speed (% of peak)": 100 * m.first_speed,
-            f"end error{unit}": m.end_error,
+            f"{'distance to goal' if self.tracked else 'end error'}{unit}": m.end_error,
         }
         if len(self.group_names) == 1:
             rows = [
