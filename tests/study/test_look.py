@@ -169,7 +169,7 @@ def in_degrees(movements):
         (reaches(distance=100.0, spread=1.0), "movements cover 100 m: is that their unit? If the "),
         (reaches(distance=1e-4, spread=1e-6, noise=1e-7), "movements cover 0.0001 m: is that"),
         (times_scaled(reaches(), 1e4), "trials last 5e+03 s: is the unit of time right"),
-        (times_scaled(reaches(), 0.012), "movements cover 10 cm in 0.006 s: are the"),
+        (times_scaled(reaches(), 0.012), "cm in 0.006 s: are the units of length and of"),
         (in_degrees(reaches(distance=1e3, spread=1.0)), "movements cover 1e+03 deg: is that their"),
     ],
 )  # fmt: skip

@@ -21,9 +21,6 @@ from motorcost.tasks.declare import Task, parameter_units
 # Beyond this ratio of a recording's extent to the target's distance, units are wrong.
 SCALE = 30.0
 
-# Trials that an error or a warning names before it only counts them.
-_NAMED = 5
-
 
 @dataclass(frozen=True)
 class StepRecord:
@@ -208,17 +205,10 @@ def _require_values(name: str, movements: Movements) -> None:
     """Raise where a condition that the task takes is no number, or is missing in some trial."""
     missing = np.isnan(numeric(name, movements.conditions[name]))
     if missing.any():
-        trials = named_trials(movements, missing)
+        trials = movements.name_trials(missing)
         raise InputError(
             f"the condition {name!r} is missing in {trials}: fill it in, or leave these trials out"
         )
-
-
-def named_trials(movements: Movements, which: np.ndarray) -> str:
-    """How many trials are meant, and the names of the first of them."""
-    labels = [label for label, meant in zip(movements.labels, which, strict=True) if meant]
-    more = ", ..." if len(labels) > _NAMED else ""
-    return f"{len(labels)} of {len(movements)} trials ({', '.join(labels[:_NAMED])}{more})"
 
 
 def in_model_units(

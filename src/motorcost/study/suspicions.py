@@ -9,7 +9,6 @@ import numpy as np
 
 from motorcost.data.measures import Measures
 from motorcost.data.movements import Movements
-from motorcost.study.preparation import named_trials
 
 # Movements whose median end is farther from the goal than this fraction of the way to it do not
 # approach it. Undershooting does not reach this: simulated reaches of 0.2 s miss by 0.7 of the way.
@@ -92,7 +91,7 @@ def _merged(recorded: Movements) -> Iterator[str]:
     paused = longest >= max(_PAUSE_SECONDS, _PAUSE_STEPS * usual)
     if paused.any():
         yield (
-            f"{named_trials(recorded, paused)} have a pause of up to {longest.max():.3g} s between "
+            f"{recorded.name_trials(paused)} have a pause of up to {longest.max():.3g} s between "
             f"two samples: {_TAKEN_FOR_ONE}"
         )
     jumping = [
@@ -126,8 +125,8 @@ def _units(inspected: Inspected) -> Iterator[str]:
         )
     elif distance > fastest * duration:
         yield (
-            f"movements cover {length(distance, inspected.unit)} in {duration:.3g} s: are the units "
-            "of length and of time right?"
+            f"movements cover {length(distance, inspected.unit)} in {duration:.3g} s: are the "
+            "units of length and of time right?"
         )
 
 
@@ -139,7 +138,7 @@ def _spikes(inspected: Inspected) -> Iterator[str]:
     jumping = ratio > _SPIKE
     if 2 * jumping.sum() > len(ratio):
         yield (
-            f"{named_trials(inspected.movements, jumping)} jump from one sample to the next: their "
+            f"{inspected.movements.name_trials(jumping)} jump from one sample to the next: their "
             f"peak speed is {np.nanmedian(ratio):.0f} times their distance over their duration; "
             "look for outliers, and for samples at nearly the same time."
         )
@@ -225,7 +224,7 @@ def _hardly_moved(inspected: Inspected) -> Iterator[str]:
     still = measures.distance < _HARDLY_MOVED * np.minimum(way, usual)
     if still.any():
         yield (
-            f"{named_trials(inspected.movements, still)} hardly move: they cover at most "
+            f"{inspected.movements.name_trials(still)} hardly move: they cover at most "
             f"{length(float(measures.distance[still].max()), inspected.unit)}; look at them, and "
             "leave them out if nobody moved."
         )
