@@ -180,6 +180,13 @@ def test_what_is_wrong_is_said_and_nothing_else(movements, said):
     assert "\n" not in warning
 
 
+def test_what_is_wrong_with_one_group_is_said_of_it():
+    late, sound = reaches(cut=14), reaches(n=20)
+    parts = [late.with_conditions(subject="anna"), sound.with_conditions(subject="bert")]
+    (warning,) = mc.look(mc.concatenate_movements(parts)).warnings
+    assert warning.startswith("anna: movements are under way at the first sample")
+
+
 def test_a_speed_under_way_is_that_of_the_first_samples():
     (warning,) = mc.look(reaches(cut=14, noise=0.0)).warnings
     s = np.array([0.28, 0.32])

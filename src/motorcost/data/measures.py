@@ -44,6 +44,10 @@ class Measures:
     ends: np.ndarray
     longest_gap: np.ndarray
 
+    def __getitem__(self, which: np.ndarray) -> Measures:
+        """The measures of some of the trials."""
+        return Measures(**{name: values[which] for name, values in vars(self).items()})
+
 
 def measure(
     samples: Sequence[np.ndarray], times: Sequence[np.ndarray], goals: Sequence[np.ndarray] | None

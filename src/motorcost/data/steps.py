@@ -94,7 +94,8 @@ def along(
         if missing.any():
             raise InputError(
                 f"{', '.join(names_of_points)} are missing in {movements.name_trials(missing)}: "
-                "fill them in, or leave these trials out"
+                "fill them in, or leave these trials out with [prepare] "
+                f'keep = "has {names_of_points[0]}"'
             )
     for label, first, last in zip(movements.labels, starts, goals, strict=True):
         if np.array_equal(first, last):

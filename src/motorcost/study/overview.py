@@ -285,7 +285,7 @@ def _look(found: Prepared, study: Study | None, by: str | None, title: str) -> L
         tracked=goals is not None and any(goal.ndim > 1 for goal in goals),
     )
     return Look(
-        warnings=(*refusals, *suspicions(found.recorded, inspected)),
+        warnings=(*refusals, *suspicions(found.recorded, inspected, groups)),
         steps=steps,
         movements=viewed,
         goals=None if goals is None else tuple(goals),

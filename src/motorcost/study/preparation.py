@@ -91,13 +91,16 @@ def _record(
 
 
 def _keep(movements: Movements, where: str) -> Movements:
-    """The trials in which a condition is true, or, after "not ", false."""
-    name = where.removeprefix("not ").strip()
-    checks.one_of("condition", name, list(movements.conditions))
-    true = numeric(name, movements.conditions[name]).astype(bool)
-    return movements.keep(
-        ~true if where.startswith("not ") else true, f"only those with {where} are kept"
-    )
+    """The trials in which a condition is true, or, after "not ", false; after "has ", those in
+    which it is not missing."""
+    how, _, name = where.rpartition(" ") if where.startswith(("not ", "has ")) else ("", "", where)
+    checks.one_of("condition", name.strip(), list(movements.conditions))
+    values = movements.conditions[name.strip()]
+    if how.strip() == "has":
+        missing = np.isnan(values) if values.dtype.kind == "f" else values == ""
+        return movements.keep(~np.broadcast_to(missing, values.shape), f"they have no {name}")
+    true = numeric(name.strip(), values).astype(bool)
+    return movements.keep(~true if how else true, f"only those with {where} are kept")
 
 
 def _least(
@@ -207,7 +210,8 @@ def _require_values(name: str, movements: Movements) -> None:
     if missing.any():
         trials = movements.name_trials(missing)
         raise InputError(
-            f"the condition {name!r} is missing in {trials}: fill it in, or leave these trials out"
+            f"the condition {name!r} is missing in {trials}: fill it in, or leave these trials out "
+            f'with [prepare] keep = "has {name}"'
         )
 
 

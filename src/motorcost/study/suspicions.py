@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -69,18 +69,38 @@ class Inspected:
     default_goal: float | None = None
     tracked: bool = False
 
+    def part(self, which: np.ndarray) -> Inspected:
+        """The same of some of the trials."""
+        return replace(self, movements=self.movements[which], measures=self.measures[which])
 
-def suspicions(recorded: Movements, inspected: Inspected) -> tuple[str, ...]:
-    """What looks wrong with recordings, as they were read and as they are to be fitted."""
+
+def suspicions(recorded: Movements, inspected: Inspected, groups: Sequence[str]) -> tuple[str, ...]:
+    """What looks wrong with recordings, as they were read and as they are to be fitted.
+
+    `groups` are the groups of the trials. What is not wrong with most trials may be wrong with
+    those of one group, which is then named.
+    """
     return (
         *_merged(recorded),
         *_units(inspected),
         *_spikes(inspected),
-        *_goals(inspected),
-        *_under_way(inspected),
+        *_of_all_or_some(_goals, inspected, groups),
+        *_of_all_or_some(_under_way, inspected, groups),
         *_hardly_moved(inspected),
         *_steps(inspected),
     )
+
+
+def _of_all_or_some(
+    find: Callable[[Inspected], Iterator[str]], inspected: Inspected, groups: Sequence[str]
+) -> list[str]:
+    """What is found in all trials; if that is nothing, what is found in each group."""
+    found = list(find(inspected))
+    names = list(dict.fromkeys(groups))
+    if found or len(names) < 2:
+        return found
+    parts = {name: inspected.part(np.array(groups) == name) for name in names}
+    return [f"{name}: {text}" for name, part in parts.items() for text in find(part)]
 
 
 def _merged(recorded: Movements) -> Iterator[str]:
