@@ -131,10 +131,10 @@ def still(movements):
 
 
 def merged(movements):
-    """Each trial with the next one of the session under its number."""
+    """Each trial with the one before it under its number."""
     pairs = list(zip(movements.samples[::2], movements.samples[1::2], strict=True))
     times = [np.concatenate([t, t + 4.0]) for t in movements.times[::2]]
-    return movements[::2].with_samples(
+    return movements[1::2].with_samples(
         [np.concatenate(pair) for pair in pairs], times, movements.channels
     )
 
@@ -150,6 +150,11 @@ def times_scaled(movements, factor):
     return movements.with_samples(movements.samples, times, movements.channels)
 
 
+def shortened(movements):
+    samples = [s[:30] for s in movements.samples]
+    return movements.with_samples(samples, [t[:30] for t in movements.times], movements.channels)
+
+
 def in_degrees(movements):
     return movements.scaled(1.0, "deg", ["x", "y", "target_x", "target_y"])
 
@@ -161,10 +166,11 @@ def in_degrees(movements):
             reaches().with_conditions(target_x=0.3, target_y=0.1),
             "cm from their goals, which are 31.6 cm from their starts: are goals in the frame",
         ),
+        (shortened(reaches()), "% of the way: do trials hold whole movements, or were they cut short"),
         (shifted(reaches()), "All miss by about (-0.05"),
         (reaches(cut=14), "movements are under way at the first sample"),
         (still(reaches()), "2 of 12 trials (3, 6) hardly move"),
-        (merged(reaches()), "6 of 6 trials (1, 3, 5, 7, 9, ...) have a pause of up to 3.5 s"),
+        (merged(reaches()), "6 of 6 trials (2, 4, 6, 8, 10, ...) have a pause of up to 3.5 s"),
         (jumping(reaches()), "12 of 12 trials (1, 2, 3, 4, 5, ...) jump from one sample"),
         (reaches(distance=100.0, spread=1.0), "movements cover 100 m: is that their unit? If the "),
         (reaches(distance=1e-4, spread=1e-6, noise=1e-7), "movements cover 0.0001 m: is that"),

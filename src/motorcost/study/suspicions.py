@@ -13,6 +13,8 @@ from motorcost.data.movements import Movements
 # Movements whose median end is farther from the goal than this fraction of the way to it do not
 # approach it. Undershooting does not reach this: simulated reaches of 0.2 s miss by 0.7 of the way.
 _MISSED = 0.8
+# Farther than this fraction of the way, they end short of it.
+_SHORT = 0.25
 # Ends that miss goals in several directions all by the same vector, but for this fraction of it,
 # have an offset, which counts from this fraction of the way to the goal.
 _SAME_OFFSET = 0.25
@@ -184,25 +186,30 @@ def _goals(inspected: Inspected) -> Iterator[str]:
     distance = float(np.median(measures.goal_distance[known]))
     covered = float(np.median(measures.distance[known]))
     missed = error / max(distance, covered) if max(distance, covered) > 0 else 0.0
-    offset = None if inspected.turned else _offset(inspected, known)
-    if missed <= (_MISSED if offset is None else _OFFSET):
+    if missed <= _SHORT:
         return
+    offset = None if inspected.turned else _offset(inspected, known)
+    ends = f"movements end {length(error, unit)} from their goals"
     if inspected.default_goal is not None:
         yield (
             f"movements cover {length(covered, unit)} and end {length(error, unit)} from the "
             f"task's default target of {length(inspected.default_goal, unit)}: the trials have no "
             "condition target, give them one."
         )
-        return
-    text = (
-        f"movements end {length(error, unit)} from their goals, which are "
-        f"{length(distance, unit)} from their starts: are goals in the frame and the unit of the "
-        "hand, and with y pointing the same way?"
-    )
-    if offset is not None:
-        numbers = ", ".join(f"{number:.3g}" for number in offset)
-        text += f" All miss by about ({numbers}) {unit}".rstrip() + ": an offset."
-    yield text
+    elif missed <= (_MISSED if offset is None else _OFFSET):
+        yield (
+            f"{ends}, {100 * missed:.0f} % of the way: do trials hold whole movements, or were "
+            "they cut short?"
+        )
+    else:
+        text = (
+            f"{ends}, which are {length(distance, unit)} from their starts: are goals in the frame "
+            "and the unit of the hand, and with y pointing the same way?"
+        )
+        if offset is not None:
+            numbers = ", ".join(f"{number:.3g}" for number in offset)
+            text += f" All miss by about ({numbers}) {unit}".rstrip() + ": an offset."
+        yield text
 
 
 def _offset(inspected: Inspected, known: np.ndarray) -> np.ndarray | None:
