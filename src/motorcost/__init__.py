@@ -2,8 +2,9 @@
 
 The usual way goes through a few names: a task (`mc.tasks.reaching`) makes a `Problem`, `solve`
 finds its `Policy`, `simulate` plays it and gives `Trials`, and `fit` finds the parameters under
-which trials are most probable. `mc.io.read` reads recordings; `Study` and `analyse` do all that
-the command `motorcost fit` does. `dir(mc)` lists every public name.
+which trials are most probable. `mc.io.read` reads recordings, and `look` shows what is wrong with
+them before a fit; `Study` and `analyse` do all that the command `motorcost fit` does. `dir(mc)`
+lists every public name.
 """
 
 from importlib import import_module
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from motorcost.io import datasets
     from motorcost.io.fits import load
     from motorcost.study.analysis import Analysis, analyse
+    from motorcost.study.overview import Look, look
     from motorcost.study.settings import Study
 
 __version__ = version("motorcost")
@@ -72,6 +74,7 @@ __all__ = [
     "LeadFit",
     "LogNormal",
     "LogUniform",
+    "Look",
     "Moments",
     "Movements",
     "Normal",
@@ -106,6 +109,7 @@ __all__ = [
     "io",
     "load",
     "log_likelihood",
+    "look",
     "moments",
     "observe",
     "plots",
@@ -122,11 +126,13 @@ __all__ = [
 # public name, the module, and the name in it (None for the module itself).
 _LAZY: dict[str, tuple[str, str | None]] = {
     "Analysis": ("motorcost.study.analysis", "Analysis"),
+    "Look": ("motorcost.study.overview", "Look"),
     "Study": ("motorcost.study.settings", "Study"),
     "analyse": ("motorcost.study.analysis", "analyse"),
     "datasets": ("motorcost.io.datasets", None),
     "io": ("motorcost.io", None),
     "load": ("motorcost.io.fits", "load"),
+    "look": ("motorcost.study.overview", "look"),
     "plots": ("motorcost.plots", None),
 }
 

@@ -1,7 +1,16 @@
-"""Tables in HTML, for results that a notebook shows."""
+"""Tables as text and in HTML, for results that a terminal or a notebook shows."""
 
 from collections.abc import Sequence
 from html import escape
+
+
+def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table as lines of text, its columns below each other."""
+    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (header, *rows)
+    ]
 
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

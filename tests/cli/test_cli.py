@@ -331,8 +331,8 @@ def test_a_study_file_takes_a_device(monkeypatch, folder, without_search, tmp_pa
 
 @pytest.mark.parametrize(
     "told",
-    [("--task", "reaching"), ("--free", "effort"), ("--set", "tau=1"), ("--seed", "0"),
-     ("--starts", "3"), ("--noise", "1"), ("--dt", "0"), ("--bootstrap", "9"), ("--priors",)],
+    [("--task", "reaching"), ("--free", "effort"), ("--noise", "1"), ("--dt", "0"),
+     ("--bootstrap", "9"), ("--priors",)],
 )  # fmt: skip
 def test_a_study_file_takes_no_options_that_it_says_itself(
     monkeypatch, folder, tmp_path, capsys, told
@@ -342,6 +342,96 @@ def test_a_study_file_takes_no_options_that_it_says_itself(
     err = capsys.readouterr().err
     assert f"says everything about the study: write what {told[0]} says into it" in err
     assert not list(tmp_path.iterdir())
+
+
+def test_options_change_a_study_for_one_run(monkeypatch, folder, tmp_path):
+    (tmp_path / "trials.csv").write_text((folder / "trials.csv").read_text())
+    text = STUDY.replace('effort = "usual"', 'effort = "usual"\ntau = "usual"')
+    (tmp_path / "study.toml").write_text(text)
+    asked = []
+
+    def seen(study, **_):
+        asked.append(study)
+        raise mc.InputError("enough")
+
+    monkeypatch.setattr("motorcost.study.analysis.analyse", seen)
+    command = ("fit", tmp_path / "study.toml", "-o", tmp_path)
+    changes = ("--starts", 3, "--seed", 9, "--set", "tau=0.05", "--trials", "2:4")
+    assert run(monkeypatch, *command) == 2
+    assert run(monkeypatch, *command, *changes, "--only", "target=0.1") == 2
+    plain, changed = asked
+    assert (plain.starts, plain.seed, plain.fixed, plain.prepare) == (5, 0, {}, ())
+    assert (changed.starts, changed.seed, changed.fixed) == (3, 9, {"tau": 0.05})
+    assert list(changed.free) == ["effort"]
+    assert changed.movements().labels == ("2", "3", "4")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--only", "target=0.2"), "no trial has target = 0.2; there are 0.1"),
+        (("--only", "subject=nobody"), "unknown condition 'subject'"),
+        (("--only", "target"), "--only needs NAME=VALUE, as in subject=s01, got 'target'"),
+        (("--trials", "20:1"), "trials 20:1: the last must not come before the first"),
+        (("--trials", "15:20"), "trials 15:20: there are only 14 trials"),
+    ],
+)
+@pytest.mark.parametrize("command", ["fit", "look"])
+def test_changes_of_a_study_that_cannot_be_are_one_line(
+    monkeypatch, folder, tmp_path, capsys, command, options, message
+):
+    output = ("-q", "-o", tmp_path / "fit") if command == "fit" else ()
+    assert run(monkeypatch, command, folder / "study.toml", *output, *options) == 2
+    assert_one_line(capsys, message)
+
+
+def test_something_must_be_left_to_infer(monkeypatch, folder, tmp_path, capsys):
+    command = ("fit", folder / "study.toml", "-q", "-o", tmp_path / "fit")
+    assert run(monkeypatch, *command, "--set", "effort=1e-5") == 2
+    assert_one_line(capsys, "--set leaves nothing to infer: effort is all there was")
+
+
+def test_fit_warns_before_it_searches(monkeypatch, folder, tmp_path, capsys):
+    def stop(*_, **__):
+        raise mc.InputError("enough")
+
+    monkeypatch.setattr("motorcost.study.analysis.fit", stop)
+    assert run(monkeypatch, "fit", folder / "study.toml", "-o", tmp_path / "fit") == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "reading ..."
+    assert lines[1].startswith("Warning: movements end 7")
+    assert lines[2].startswith("Warning: 1 of 14 trials (14) hardly move")
+    assert lines[3] == "compiling the likelihood of 14 trials, 8 steps ..."
+
+
+def test_look_prints_a_table_and_draws_a_picture(monkeypatch, folder, tmp_path, capsys):
+    picture = tmp_path / "look.png"
+    assert run(monkeypatch, "look", folder / "study.toml", "-o", picture) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "peak speed (m/s)" in out
+    assert "Warning: 1 of 14 trials (14) hardly move" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    by_options = ("--task", "reaching", "--trials", "1:13")
+    assert run(monkeypatch, "look", folder / "trials.csv", *by_options) == 0
+    assert "hardly move" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("study.toml", "--task", "reaching"), "says everything about the recordings: write what"),
+        (("study.toml", "--time-column", "t"), "write what --time-column says into it"),
+        (("trials.csv", "-o", "look.txt"), "the name must end in .png, .svg, .pdf"),
+        (("trials.csv", "-o", "no/look.png"), "the folder no does not exist"),
+        (("trials.csv", "--dt", "0.01"), "dt is the step of a model: name its task too"),
+        (("nothing.csv",), "there is no such file"),
+    ],
+)
+def test_a_look_that_cannot_be_is_one_line(monkeypatch, folder, capsys, arguments, message):
+    monkeypatch.chdir(folder)
+    assert run(monkeypatch, "look", *arguments) == 2
+    assert_one_line(capsys, message)
 
 
 def test_quick_leaves_out_what_a_study_asks_for(monkeypatch, tmp_path):
@@ -377,7 +467,11 @@ BAD = [
     (lambda f: f.assign(position=f.position * 1000), (), "one of them is in another unit"),
     (lambda f: f.assign(position=np.nan), (), "needs a column of numbers that change"),
     (lambda f: f.assign(target="left"), (), "the condition 'target' must be numbers, got 'left'"),
-    (lambda f: f.assign(target=np.where(f.trial == 2, np.nan, 0.1)), (), "must be finite"),
+    (
+        lambda f: f.assign(target=np.where(f.trial == 2, np.nan, 0.1)),
+        (),
+        "the condition 'target' is missing in 1 of 14 trials (2): fill it in, or leave these",
+    ),
     (lambda f: f.assign(dt=0.03), (), "dt cannot be a condition"),
     (None, ("--unit", "position=parsec"), "'position' is in parsec, which has no fixed size in m"),
     (None, ("--unit", "position=deg"), "'position' is angle in deg: it cannot be in m"),
@@ -577,7 +671,7 @@ def test_datasets_are_listed(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "command", ["simulate", "demo", "fit", "compare", "init", "precision", "datasets"]
+    "command", ["simulate", "demo", "look", "fit", "compare", "init", "precision", "datasets"]
 )
 def test_help_shows_an_example(monkeypatch, capsys, command):
     assert run(monkeypatch, command, "--help") == 0

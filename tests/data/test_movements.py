@@ -292,7 +292,7 @@ def test_the_checksum_tells_changes_and_nothing_else():
         (lambda m: m.with_conditions(goal_x=0.0, goal_y=0.0).along(("goal_x", "goal_y")),
          r"trial 1 starts at its goal, \(0, 0\)"),
         (lambda m: m.with_conditions(goal_x=np.nan).along(("goal_x", "goal_y")),
-         "trial 1 has no start or goal"),
+         r"goal_x, goal_y are missing in 3 of 3 trials \(1, 2, 3\): fill them in"),
         (lambda m: m.with_conditions(target=1.0).along(("goal_x", "goal_y")), "'target' already"),
         (lambda m: m.select(["x", "x"]), "channels must differ"),
         (lambda m: m.rename(x="y"), "channels and conditions must differ"),

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.testing import assert_allclose
 import motorcost as mc
 from motorcost.report import read_result, write_fit
 from motorcost.study.analysis import analyse
+from motorcost.study.selection import with_selection
 from motorcost.study.settings import Study
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -76,12 +78,11 @@ def written(folder, text, free, **given):
     return Study.read(folder / "study.toml")
 
 
-def fitted(study, folder, monkeypatch, n=None):
+def fitted(study, folder, n=None):
     """The analysis of a study, or of its first trials only, and its result as written."""
     if n is not None:
-        movements = study.movements()[:n]
-        monkeypatch.setattr(Study, "movements", lambda self: movements)
-    analysis = analyse(study)
+        study = replace(study, prepare=with_selection(study.prepare, trials=f"1:{n}"))
+    analysis = analyse(study, warn=lambda text: None)
     assert write_fit(analysis, folder / "fit").stat().st_size > 10_000
     return analysis, read_result(folder / "fit")
 
@@ -135,10 +136,35 @@ def test_saccades_are_prepared_as_documented(tmp_path):
     assert "91 of 150 trials left out: the target is nearer than 4" in notes
 
 
+def test_a_look_at_every_pointing_file_takes_seconds_and_tells_who_is_under_way(tmp_path):
+    under_way = []
+    for who in ("cp01", "cp02", "cp03", "ap01", "ap02", "ap03"):
+        study = written(tmp_path, POINTING, ["effort"], who=who, dt=0.01, noise=0.002, starts=1)
+        look = mc.look(study)
+        assert len(look) == 45
+        assert np.median(look.measures.end_error) < 0.02
+        under_way += [who for text in look.warnings if "under way at the first sample" in text]
+        assert not [text for text in look.warnings if "goals" in text or "unit" in text]
+    # Hands that are slow are under way when they reach the threshold of 0.05 m/s.
+    assert under_way == ["cp02", "ap01", "ap02", "ap03"]
+
+
+def test_a_look_at_goals_of_centre_out_reaches_that_are_drawn_y_down():
+    movements = mc.io.read(
+        DATA / "centre-out" / "example.csv",
+        trial=["condition", "trial", "target_index", "phase"],
+        time="t_s",
+    )
+    assert mc.look(movements, only={"phase": "out"}).warnings == ()
+    flipped = movements.with_conditions(target_y=-movements.conditions["target_y"])
+    (warning,) = mc.look(flipped, only={"phase": "out"}).warnings
+    assert "from their goals" in warning
+
+
 @pytest.mark.slow
-def test_a_few_pointing_movements_are_fitted(tmp_path, monkeypatch):
+def test_a_few_pointing_movements_are_fitted(tmp_path):
     study = written(tmp_path, POINTING, ["motor_noise"], who="cp01", dt=0.03, noise=0.003, starts=1)
-    analysis, result = fitted(study, tmp_path, monkeypatch, n=6)
+    analysis, result = fitted(study, tmp_path, n=6)
     assert_sound(analysis, result)
     assert result["n_trials"] == 6
     assert result["data"]["files"] == ["cp01-1.dat"]
@@ -146,9 +172,9 @@ def test_a_few_pointing_movements_are_fitted(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_few_saccades_are_fitted(tmp_path, monkeypatch):
+def test_a_few_saccades_are_fitted(tmp_path):
     study = written(tmp_path, SACCADES, ["motor_noise"], who="S1", dt=0.002, noise=0.2, starts=1)
-    analysis, result = fitted(study, tmp_path, monkeypatch, n=6)
+    analysis, result = fitted(study, tmp_path, n=6)
     assert_sound(analysis, result)
     assert result["n_trials"] == 6
     assert not analysis.fit.at_bounds
@@ -156,17 +182,17 @@ def test_a_few_saccades_are_fitted(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["cp01", "ap01"])
-def test_all_pointing_movements_are_fitted(tmp_path, monkeypatch, who):
+def test_all_pointing_movements_are_fitted(tmp_path, who):
     free = ["effort", "velocity", "force", "motor_noise", "recording_noise"]
     study = written(tmp_path, POINTING, free, who=who, dt=0.01, noise=0.0, starts=3)
-    analysis, result = fitted(study, tmp_path, monkeypatch)
+    analysis, result = fitted(study, tmp_path)
     assert_sound(analysis, result)
     assert mc.datasets.describe("pointing").licence == "MIT"
 
 
 @pytest.mark.slow
-def test_all_saccades_are_fitted(tmp_path, monkeypatch):
+def test_all_saccades_are_fitted(tmp_path):
     free = ["effort", "motor_noise", "recording_noise", "sensory_noise"]
     study = written(tmp_path, SACCADES, free, who="S1", dt=0.002, noise=0.0, starts=3)
-    analysis, result = fitted(study, tmp_path, monkeypatch)
+    analysis, result = fitted(study, tmp_path)
     assert_sound(analysis, result)

@@ -13,6 +13,12 @@ from motorcost.study import analysis as module
 from motorcost.study.analysis import analyse
 from motorcost.study.settings import Study
 
+# Reaches of 0.2 s, which end short of their goals; the last moves by 6 mm. `analyse` says so.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:1 of 14 trials .14. hardly move"),
+    pytest.mark.filterwarnings("ignore:movements end .* of the way"),
+]
+
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
@@ -66,6 +72,51 @@ def test_the_analysis_is_the_fit_of_the_study(study, found):
     assert_allclose(found.profiles[0].ends, alone.profiles()[0].ends)
     each = mc.cross_validate(alone, key=jax.random.fold_in(jax.random.key(0), 2), folds=5)
     assert_allclose(found.cross_validated, each.sum())
+
+
+def test_what_looks_wrong_is_said_before_anything_is_compiled(study, monkeypatch):
+    said = []
+
+    def no_fit(*_, **__):
+        said.append("fit")
+        raise mc.InputError("enough")
+
+    monkeypatch.setattr(module, "fit", no_fit)
+    with pytest.raises(mc.InputError, match="enough"):
+        analyse(study, warn=said.append)
+    assert said == [*mc.look(study).warnings, "fit"]
+    assert "1 of 14 trials (14) hardly move" in said[1]
+    with pytest.raises(mc.InputError), pytest.warns(UserWarning, match="hardly move") as warned:
+        analyse(study)
+    assert {warning.filename for warning in warned} == {__file__}
+
+
+def test_progress_says_what_is_compiled(study, monkeypatch):
+    told = []
+    monkeypatch.setattr(module, "fit", lambda *_, **__: pytest.fail("fitted"))
+    with pytest.raises(pytest.fail.Exception):
+        analyse(study, progress=lambda what, *_: told.append(what))
+    assert told == ["reading", "compiling the likelihood of 14 trials, 8 steps"]
+
+
+def test_the_steps_of_the_preparation_are_in_the_result_and_in_the_report(found, tmp_path):
+    page = write_fit(found, tmp_path).read_text()
+    result = read_result(tmp_path)
+    assert result["preparation"] == [
+        {"step": "read", "arguments": {}, "before": None, "after": 14, "samples": 112, "notes": []},
+        {
+            "step": "model",
+            "arguments": {"dt": 0.03},
+            "before": 14,
+            "after": 14,
+            "samples": 112,
+            "notes": list(found.preparation[1].notes),
+        },
+    ]
+    assert result["warnings"] == list(found.warnings)
+    assert "From the recordings to the trials" in page
+    assert "model: dt = 0.03" in page
+    assert "1 of 14 trials (14) hardly move" in page
 
 
 def test_a_slice_of_one_parameter_is_its_profile(found):

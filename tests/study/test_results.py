@@ -131,6 +131,22 @@ def test_fits_of_different_data_are_compared_by_estimates(fit):
     assert rows["effort, ratio"] == ["1", "1 (+nan standard errors apart)"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [({"converged": False}, "did not settle"), ({"interrupted": True}, "was interrupted")],
+)
+def test_nothing_is_concluded_from_a_fit_that_did_not_settle(fit, changed, words):
+    settled, other = result_of(made_analysis(fit)), result_of(made_analysis(fit)) | changed
+    _, rows = compare_results({"a": settled, "b": other})
+    table = {name: values for name, *values in rows}
+    assert table["search"] == ["settled, 2 of 3 starts agree", words]
+    assert table["AIC - best"] == ["0", ""]
+    assert table["effort"][1].endswith("± ?")
+    other["data"] = {"checksum": "1" * 64}
+    _, rows = compare_results({"a": settled, "b": other})
+    assert not [row for row in rows if "ratio" in row[0]]
+
+
 def test_one_fit_alone_cannot_be_compared(fit):
     with pytest.raises(mc.InputError, match="needs two fits or more"):
         compare_results({"one": result_of(made_analysis(fit))})

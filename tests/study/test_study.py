@@ -483,6 +483,28 @@ def test_preparation_that_cannot_be_done_is_said(simulated, tmp_path, steps, mes
         options(files=(tmp_path / "t.csv",), prepare=steps).trials()
 
 
+def test_trials_without_a_goal_are_named_and_can_be_left_out(simulated, tmp_path):
+    frame = mc.io.to_frame(simulated)
+    frame.loc[frame.trial % 5 == 4, "target"] = np.nan
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(mc.InputError) as caught:
+        options(files=[tmp_path / "t.csv"]).trials()
+    assert "'target' is missing in 3 of 14 trials (4, 9, 14)" in str(caught.value)
+    kept = options(files=[tmp_path / "t.csv"], prepare=[("keep", {"where": "has target"})])
+    assert len(kept.trials()[0]) == 11
+    assert kept.prepared().steps[1].left_out == 3
+
+
+def test_a_study_file_chooses_trials(study_file, simulated, tmp_path):
+    mc.io.write_csv(simulated, tmp_path / "trials.csv")
+    chosen = 'only = { subject = ["bert", "anna"], target = 0.1 }\ntrials = "3:8"\n[model]'
+    study = Study.read(study_file(STUDY.replace("[model]", chosen)))
+    assert study.movements().labels == ("3", "4", "5", "6", "7", "8")
+    wrong = study_file(STUDY.replace("[model]", 'trials = "8:3"\n[model]'))
+    with pytest.raises(mc.InputError, match=r"line 10: \[prepare\] trials: trials 8:3: the last"):
+        Study.read(wrong)
+
+
 def test_settings_tell_studies_apart(study_file):
     study = Study.read(study_file())
     assert Study.read(study_file()).settings == study.settings

@@ -16,6 +16,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Compare fits: their estimates, and, of the same data, which model explains it best."""
+    from motorcost.markup import aligned
     from motorcost.report import compare_results, read_result
 
     names = [path.name or str(path) for path in fits]
@@ -27,6 +28,4 @@ def compare(
     if as_json:
         typer.echo(json.dumps([dict(zip(header, row, strict=True)) for row in rows], indent=2))
         return
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    for row in (header, *rows):
-        typer.echo("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
+    typer.echo("\n".join(aligned(header, rows)))

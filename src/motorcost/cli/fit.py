@@ -13,12 +13,16 @@ from motorcost.cli.computing import Device
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
 from motorcost.fitting.derivative_free import Method
+from motorcost.study.selection import with_selection
 from motorcost.study.settings import Study
 from motorcost.study.task_lookup import TASKS, find_task
 
-# A study file says everything about a study. These say what to do with it; every other option of
-# the command describes the study, and is refused beside a file.
-ALSO_WITH_A_STUDY_FILE = ("data", "output", "quick", "device", "quiet", "as_json")
+# A study file says everything about a study. These options say what to do with it, or change it
+# for one run; every other option describes the study, and is refused beside a file.
+CHANGE_A_STUDY = ("starts", "seed", "fixed", "only", "trials")
+ALSO_WITH_A_STUDY_FILE = (
+    "data", "output", "quick", "device", "quiet", "as_json", *CHANGE_A_STUDY
+)  # fmt: skip
 
 
 @app.command(
@@ -42,6 +46,8 @@ def fit(
     time_column: options.TimeColumn = "time",
     time_unit: options.TimeUnit = "s",
     rate: options.Rate = None,
+    only: options.Only = None,
+    trials: options.TrialRange = None,
     dt: options.Step = None,
     lead: options.LeadOption = "0",
     starts: options.Starts = 10,
@@ -57,11 +63,17 @@ def fit(
     """Infer costs and noises from recorded movements, and write a report.
 
     Writes fit.json, report.html and figures/ into the output folder. Interrupted (Ctrl-C), it
-    keeps what it has; the same command then goes on from there.
+    keeps what it has; the same command then goes on from there. Beside a study file, --starts,
+    --seed, --set, --only and --trials change it for this run.
     """
     if data.suffix.lower() == ".toml":
         _refuse_options_of_a_study(context, data)
-        study = Study.read(data)
+        study = _changed(
+            Study.read(data),
+            fixed,
+            starts=starts if _is_given(context, "starts") else None,
+            seed=seed if _is_given(context, "seed") else None,
+        )
     else:
         chosen = find_task(_needed(task))
         table = options.table(trial_column, time_column, time_unit, rate)
@@ -83,6 +95,7 @@ def fit(
             priors=priors,
             bootstrap=bootstrap,
         )
+    study = replace(study, prepare=with_selection(study.prepare, options.selection(only), trials))
     study = replace(study, profiles=False, baselines=False) if quick else study
     _carry_out(study, output, quiet=quiet, as_json=as_json)
 
@@ -96,13 +109,37 @@ def _needed(task: str | None) -> str:
 def _refuse_options_of_a_study(context: typer.Context, file: Path) -> None:
     """Raise if an option describes a study that a file describes already."""
     for option in context.command.params:
-        source = context.get_parameter_source(option.name or "")
-        is_given = source is not None and source.name != "DEFAULT"
-        if is_given and option.name not in ALSO_WITH_A_STUDY_FILE:
+        if _is_given(context, option.name or "") and option.name not in ALSO_WITH_A_STUDY_FILE:
             raise InputError(
                 f"{file.name} says everything about the study: write what {option.opts[-1]} "
                 "says into it instead"
             )
+
+
+def _is_given(context: typer.Context, option: str) -> bool:
+    """Whether the user gave an option, rather than leaving it at its default."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _changed(
+    study: Study, fixed: list[str] | None, *, starts: int | None, seed: int | None
+) -> Study:
+    """A study from a file with what the command line says instead.
+
+    A parameter that `--set` gives a value is no longer inferred.
+    """
+    values = options.values_of(study.task, fixed)
+    free = {name: support for name, support in study.free.items() if name not in values}
+    if not free:
+        raise InputError(f"--set leaves nothing to infer: {', '.join(study.free)} is all there was")
+    return replace(
+        study,
+        fixed=study.fixed | values,
+        free=free,
+        starts=study.starts if starts is None else starts,
+        seed=study.seed if seed is None else seed,
+    )
 
 
 def _carry_out(study: Study, output: Path, *, quiet: bool, as_json: bool) -> None:
@@ -111,10 +148,14 @@ def _carry_out(study: Study, output: Path, *, quiet: bool, as_json: bool) -> Non
     from motorcost.report import read_result, result_of, write_fit
     from motorcost.study.analysis import analyse
 
+    def warn(text: str) -> None:
+        if not (quiet or as_json):
+            typer.echo(f"Warning: {text}", err=True)
+
     check_folder(output)
     previous = read_result(output) if (output / "fit.json").is_file() else None
     with showing_progress(quiet=quiet or as_json) as progress:
-        analysis = analyse(study, progress=progress, previous=previous)
+        analysis = analyse(study, progress=progress, warn=warn, previous=previous)
         progress("report", 0, None)
         report = write_fit(analysis, output)
     if as_json:

@@ -43,11 +43,30 @@ Conditions = Annotated[
         "--condition", metavar="NAME=COLUMN", help="A column with one value per trial. Repeatable."
     ),
 ]
-TrialColumn = Annotated[str, typer.Option(help="The column that numbers trials.")]
+TrialColumn = Annotated[
+    str, typer.Option(help="The column that numbers trials, or several with commas.")
+]
 TimeColumn = Annotated[str, typer.Option(help="The column of times.")]
 TimeUnit = Annotated[str, typer.Option(help="s, ms or us.")]
 Rate = Annotated[
     float | None, typer.Option(help="Samples per second, for data without a column of times.")
+]
+
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="NAME=VALUE",
+        help="Only trials with this condition: subject=s01. Repeatable.",
+    ),
+]
+TrialRange = Annotated[
+    str | None,
+    typer.Option(
+        "--trials",
+        metavar="FIRST:LAST",
+        help="Only these of the prepared trials, counted from 1: 1:20, 21:, 1::2.",
+    ),
 ]
 
 # motorcost fit: the model.
@@ -129,7 +148,12 @@ def whole(option: str, text: str) -> int:
 
 def table(trial: str, time: str, time_unit: str, rate: float | None) -> dict[str, Any]:
     """How a table is read: the columns of trials and times, or samples per second."""
-    reading: dict[str, Any] = {"trial": trial, "time": time, "time_unit": time_unit}
+    columns = items([trial])
+    reading: dict[str, Any] = {
+        "trial": columns if len(columns) > 1 else trial,
+        "time": time,
+        "time_unit": time_unit,
+    }
     return reading if rate is None else reading | {"rate": rate}
 
 
@@ -143,6 +167,17 @@ def columns(
         "conditions": pairs("--condition", conditions, "NAME=COLUMN"),
     }
     return {option: columns for option, columns in named.items() if columns}
+
+
+def selection(only: list[str] | None) -> dict[str, list[str]]:
+    """`--only NAME=VALUE`: by name, the values that a condition may have."""
+    chosen: dict[str, list[str]] = {}
+    for text in only or []:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise InputError(f"--only needs NAME=VALUE, as in subject=s01, got {text!r}")
+        chosen.setdefault(name, []).append(value)
+    return chosen
 
 
 def noise_from(text: str) -> float | dict[str, float]:

@@ -19,7 +19,7 @@ from motorcost.model import units
 from motorcost.model.trials import Trials
 
 Pair = tuple[str, str] | list[str]
-# Values of a condition that a notebook shows.
+# Values of a condition that a notebook shows, and trials that an error names.
 _SHOWN = 5
 
 
@@ -285,6 +285,12 @@ class Movements:
         """The same trials with other samples (an array (time, channel) for each trial), times and
         channels."""
         return replace(self, samples=tuple(samples), times=tuple(times), channels=dict(channels))
+
+    def name_trials(self, which: np.ndarray) -> str:
+        """How many trials `which` is true for, and what the first of them are called."""
+        labels = [label for label, meant in zip(self.labels, which, strict=True) if meant]
+        more = ", ..." if len(labels) > _SHOWN else ""
+        return f"{len(labels)} of {len(self)} trials ({', '.join(labels[:_SHOWN])}{more})"
 
     def _unit(self, name: str) -> str:
         checks.one_of("channel or condition", name, [*self.channels, *self.conditions])

@@ -89,9 +89,15 @@ def along(
     starts = (
         _first(movements, positions, channels) if start is None else movements.points(start, unit)
     )
+    for names_of_points, points in ((goal, goals), (start or (), starts)):
+        missing = ~np.isfinite(points).all(axis=1)
+        if missing.any():
+            raise InputError(
+                f"{', '.join(names_of_points)} are missing in {movements.name_trials(missing)}: "
+                "fill them in, or leave these trials out with [prepare] "
+                f'keep = "has {names_of_points[0]}"'
+            )
     for label, first, last in zip(movements.labels, starts, goals, strict=True):
-        if not np.isfinite([first, last]).all():
-            raise InputError(f"trial {label} has no start or goal: it is missing")
         if np.array_equal(first, last):
             raise InputError(
                 f"trial {label} starts at its goal, ({last[0]:g}, {last[1]:g}): there is no line "

@@ -34,6 +34,7 @@ def from_frame(
 
     - `trial`: the column that tells the trials apart, or several, as in `["subject", "trial"]`.
       A table without one is a single trial. The rows of a trial need not be next to each other.
+      Of several, all but `trial` are conditions too.
     - `time`: the column of times, which increase within a trial, in `time_unit`: s, ms or us.
     - `rate`: samples per second, for a table without times.
     - `channels`: columns that were recorded, or {your name: column}. Left out: all columns of
@@ -49,8 +50,10 @@ def from_frame(
     single = isinstance(trial, str) and trial not in columns.names
     clock = _times(columns, time, time_unit, rate, rows, labels, single=single)
     rows, clock, labels, notes = _long_enough(source, rows, clock, labels)
+    # Of several columns that tell trials apart, all but their number describe the trials too.
+    numbers = set(keys) if len(keys) == 1 else {"trial"}
     channel_columns, condition_columns, chosen = _chosen_columns(
-        columns, channels, conditions, rows, {time, *keys}
+        columns, channels, conditions, rows, {time} | numbers
     )
     values = {
         name: _one_per_trial(columns, column, rows, labels)
@@ -178,6 +181,11 @@ def _times(
             got = f"{now:.10g} after {then:.10g} in row {columns.rows[before]}"
         if single:
             got += "; if these are several trials, name the column that numbers them, trial='...'"
+        elif now < then:
+            got += (
+                "; if numbers of trials repeat, name every column that tells trials apart, "
+                "trial=['subject', 'trial']"
+            )
         columns.wrong(int(at), time, f"times that increase within trial {label}", got)
     return [clock[index] for index in rows]
 

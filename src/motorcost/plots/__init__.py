@@ -8,6 +8,7 @@ from motorcost.plots.fits import (
     plot_profiles,
     plot_starts,
 )
+from motorcost.plots.overview import plot_look
 from motorcost.plots.variability import plot_variability
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "plot_estimates",
     "plot_gains",
     "plot_innovations",
+    "plot_look",
     "plot_predictions",
     "plot_profiles",
     "plot_starts",

@@ -29,6 +29,7 @@ from motorcost.plots import (
 )
 from motorcost.report.differences import leads_section, variability_section
 from motorcost.report.page import Content, Picture, Points, Section, Table, write_report
+from motorcost.report.preparation import preparation_sections
 from motorcost.study.analysis import Analysis
 from motorcost.study.result import device_name, intervals_of, notes_of, result_of
 from motorcost.study.settings import Study
@@ -166,6 +167,7 @@ def fit_sections(analysis: Analysis, truth: Mapping[str, float] | None = None) -
     yield from _beliefs(analysis)
     yield from _baselines(analysis)
     yield from leads_section(analysis)
+    yield from preparation_sections(analysis)
     yield _searches(analysis)
     yield _reproduction(analysis)
 

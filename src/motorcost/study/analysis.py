@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,9 +26,11 @@ from motorcost.fitting import baselines
 from motorcost.fitting.estimate import fit
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.profiles import Profile
-from motorcost.fitting.progress import Progress
+from motorcost.fitting.progress import Progress, silent
 from motorcost.model.observer import ObserverSpec
 from motorcost.model.trials import Trials
+from motorcost.study.overview import look_at
+from motorcost.study.preparation import StepRecord
 from motorcost.study.settings import Study
 from motorcost.tasks.declare import Task
 
@@ -40,6 +43,8 @@ class Analysis:
     """The result of a study. Parts that were left out, or not reached, are None.
 
     - `trials`, `notes`: the trials that were fitted, and what was done to the data.
+    - `preparation`: what each step did to the trials: how many it kept, and notes.
+    - `warnings`: what looked wrong in the data before the fit.
     - `checksum`: SHA-256 of the data.
     - `fit`: the maximum; `adequacy`: whether the model explains the data.
     - `variability`: how much of the variance of movements each source explains.
@@ -67,36 +72,69 @@ class Analysis:
     baselines: Comparison | None = None
     impossible: tuple[tuple[str, str], ...] = ()
     interrupted: bool = False
+    preparation: tuple[StepRecord, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def analyse(
-    study: Study, *, progress: Progress | None = None, previous: Mapping[str, Any] | None = None
+    study: Study,
+    *,
+    progress: Progress | None = None,
+    warn: Callable[[str], None] | None = None,
+    previous: Mapping[str, Any] | None = None,
 ) -> Analysis:
     """Carry out a study: read its recordings, fit the model, check it, and compare it.
 
     - `progress`: a function that is called with what is being done, how far, and of how much.
+    - `warn`: a function that is called, before anything is compiled, with each sentence about
+      what looks wrong in the data (see `mc.look`); Python's `warnings.warn` if left out.
     - `previous`: the result (`fit.json`, as a dictionary) of an analysis that was interrupted. If
       it is of the same data and settings, the searches go on from where they were.
 
     Interrupted (Ctrl-C) after the fit has begun, it returns what it has, with `interrupted` set.
     """
-    tell = (lambda what, done, total: None) if progress is None else progress
+    tell = silent if progress is None else progress
     tell("reading", 0, None)
-    movements = study.movements()
+    prepared = study.prepared()
+    movements = prepared.movements
     trials, notes = study.trials(movements)
+    looked = look_at(study, prepared)
+    for warning in looked.warnings:
+        (_python_warning if warn is None else warn)(warning)
     checksum = movements.checksum()
     points = _interrupted_searches(study, checksum, previous)
     if points:
         notes = (*notes, f"went on from {len(points)} searches that had been interrupted")
-    tell("compiling", 0, None)
+    tell(_compiled(trials), 0, None)
     run = _Run(study, trials, jax.random.key(study.seed), tell, lead=study.lead)
     found = run.fitted(study.task, "searching", points, 0 if points else study.starts)
     # What follows is of the trials with the lead that was chosen.
     run = replace(run, trials=trials.with_lead(found.trials.lead), lead=None)
-    result = Analysis(study, run.trials, notes, checksum, found, interrupted=found.interrupted)
+    result = Analysis(
+        study,
+        run.trials,
+        notes,
+        checksum,
+        found,
+        interrupted=found.interrupted,
+        preparation=looked.steps,
+        warnings=looked.warnings,
+    )
     if not found.interrupted:
         _after_the_fit(run, result)
     return result
+
+
+def _python_warning(text: str) -> None:
+    # At the line that called `analyse`.
+    warnings.warn(text, UserWarning, stacklevel=3)
+
+
+def _compiled(trials: Trials) -> str:
+    """What is compiled before a search, in words."""
+    low, high = int(trials.lengths.min()), int(trials.lengths.max())
+    steps = f"{low} steps" if low == high else f"{low} to {high} steps"
+    return f"compiling the likelihood of {len(trials)} trials, {steps}"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from motorcost.io import datasets
 from motorcost.model.observer import ObserverSpec
 from motorcost.study import schema
 from motorcost.study.document import Document, read_document
+from motorcost.study.selection import trial_range
 from motorcost.study.settings import check_bootstrap, check_method
 from motorcost.study.task_lookup import defaults_of, example_problem, find_task
 from motorcost.tasks.declare import Task
@@ -74,6 +75,10 @@ def _steps(document: Document, prepare: schema.Prepare) -> list[tuple[str, dict[
     """The steps of the preparation in the file's order, which the schema does not keep."""
     arguments = prepare.model_dump(exclude_unset=True)
     arguments |= {} if prepare.keep is None else {"keep": {"where": prepare.keep}}
+    if prepare.trials is not None:
+        with document.at("prepare", "trials"):
+            trial_range(prepare.trials)
+        arguments["trials"] = {"which": prepare.trials}
     return [(step, arguments[step]) for step in document.values.get("prepare", {})]
 
 

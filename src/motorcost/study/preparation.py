@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,46 @@ from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.fitting.specification import takes_arguments
 from motorcost.model.problem import Problem
-from motorcost.model.trials import Trials
+from motorcost.study.selection import Step, keep_only, keep_range
 from motorcost.study.task_lookup import defaults_of
 from motorcost.tasks.declare import Task, parameter_units
 
 # Beyond this ratio of a recording's extent to the target's distance, units are wrong.
 SCALE = 30.0
 
-Step = tuple[str, dict[str, Any]]
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What one step of a preparation did.
+
+    - `step`, `arguments`: its name and what it was given; `read` and `model` stand for reading the
+      files and for placing the trials on the model's grid.
+    - `before`, `after`: the number of trials. `read` has no number before it.
+    - `samples`: the number of samples after it.
+    - `notes`: what it did to them, in words.
+    """
+
+    step: str
+    arguments: dict[str, Any]
+    before: int | None
+    after: int
+    samples: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def left_out(self) -> int:
+        """How many trials the step left out."""
+        return 0 if self.before is None else self.before - self.after
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Recordings as they were read (`recorded`) and after all steps (`movements`), with a record
+    of each step."""
+
+    recorded: Movements
+    movements: Movements
+    steps: tuple[StepRecord, ...]
 
 
 def check_steps(steps: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[Step, ...]:
@@ -34,24 +67,40 @@ def check_steps(steps: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[Step, .
     return tuple((step, dict(arguments)) for step, arguments in steps)
 
 
-def prepared(movements: Movements, steps: Sequence[Step]) -> Movements:
-    """The movements after all steps, in their order."""
+def prepared(recorded: Movements, steps: Sequence[Step]) -> Prepared:
+    """The movements after all steps, in their order, and what each step did."""
+    records = [_record("read", {}, None, recorded)]
+    movements = recorded
     for step, arguments in steps:
-        before = len(movements)
-        movements = _STEPS[step](movements, **arguments)
+        before = movements
+        movements = _STEPS[step](before, **arguments)
         if not len(movements):
-            raise InputError(f"[prepare] {step} leaves none of {before} trials")
-    return movements
+            raise InputError(f"[prepare] {step} leaves none of {len(before)} trials")
+        records.append(_record(step, arguments, before, movements))
+    return Prepared(recorded, movements, tuple(records))
+
+
+def _record(
+    step: str, arguments: dict[str, Any], before: Movements | None, after: Movements
+) -> StepRecord:
+    samples = sum(len(times) for times in after.times)
+    if before is None:
+        return StepRecord(step, arguments, None, len(after), samples, after.notes)
+    notes = after.notes[len(before.notes) :]
+    return StepRecord(step, arguments, len(before), len(after), samples, notes)
 
 
 def _keep(movements: Movements, where: str) -> Movements:
-    """The trials in which a condition is true, or, after "not ", false."""
-    name = where.removeprefix("not ").strip()
-    checks.one_of("condition", name, list(movements.conditions))
-    true = numeric(name, movements.conditions[name]).astype(bool)
-    return movements.keep(
-        ~true if where.startswith("not ") else true, f"only those with {where} are kept"
-    )
+    """The trials in which a condition is true, or, after "not ", false; after "has ", those in
+    which it is not missing."""
+    how, _, name = where.rpartition(" ") if where.startswith(("not ", "has ")) else ("", "", where)
+    checks.one_of("condition", name.strip(), list(movements.conditions))
+    values = movements.conditions[name.strip()]
+    if how.strip() == "has":
+        missing = np.isnan(values) if values.dtype.kind == "f" else values == ""
+        return movements.keep(~np.broadcast_to(missing, values.shape), f"they have no {name}")
+    true = numeric(name.strip(), values).astype(bool)
+    return movements.keep(~true if how else true, f"only those with {where} are kept")
 
 
 def _least(
@@ -75,6 +124,8 @@ _STEPS: dict[str, Callable[..., Movements]] = {
     "along": Movements.along,
     "cut": Movements.cut,
     "least": _least,
+    "only": keep_only,
+    "trials": keep_range,
 }
 
 
@@ -85,38 +136,37 @@ def numeric(name: str, values: np.ndarray) -> np.ndarray:
     return values
 
 
-def for_model(
-    movements: Movements,
-    problem: Problem,
-    *,
-    task: Task,
-    task_name: str,
-    fixed: Mapping[str, Any],
-    states: Sequence[str] | None,
-    groups: Collection[str],
-    named_conditions: Collection[str],
-    dt: float | None,
-) -> tuple[Trials, tuple[str, ...]]:
-    """Trials of a task from movements, and notes on all that was done.
+@dataclass(frozen=True)
+class ForModel:
+    """What a model takes of a study's movements, and where its trials come from."""
 
-    Kept are the channels that are states of the task (all of `states`, if they are named) and the
-    conditions that it takes or that `groups` name; a note tells of other conditions only where
-    the user named them. They are converted to the model's units and placed on its grid, whose
-    step is that of the recording unless `dt` is given.
-    """
-    movements = _select_channels(movements, problem, states, task_name)
-    movements = _select_conditions(movements, task, fixed, groups)
-    unused = [name for name in named_conditions if name not in movements.conditions]
-    if unused:
-        note = f"conditions that {task_name} does not take: {', '.join(unused)}"
-        movements = movements.noted(note)
-    movements = in_model_units(movements, problem, parameter_units(task))
-    check_scale(movements, problem, task, fixed)
-    if dt is None:
+    task: Task
+    task_name: str
+    fixed: Mapping[str, Any]
+    states: Sequence[str] | None
+    groups: Collection[str]
+    named_conditions: Collection[str]
+    dt: float | None
+
+    def select(self, movements: Movements, problem: Problem) -> tuple[Movements, float]:
+        """The channels and conditions that the model takes, in its units, and its step.
+
+        Kept are the channels that are states of the task (all of `states`, if they are named) and
+        the conditions that it takes or that `groups` name; a note tells of other conditions only
+        where the user named them. The step is that of the recording unless `dt` is given.
+        """
+        movements = _select_channels(movements, problem, self.states, self.task_name)
+        movements = _select_conditions(movements, self.task, self.fixed, self.groups)
+        unused = [name for name in self.named_conditions if name not in movements.conditions]
+        if unused:
+            note = f"conditions that {self.task_name} does not take: {', '.join(unused)}"
+            movements = movements.noted(note)
+        movements = in_model_units(movements, problem, parameter_units(self.task))
+        check_scale(movements, problem, self.task, self.fixed)
+        if self.dt is not None:
+            return movements, self.dt
         dt = sampling_interval(movements)
-        movements = movements.noted(f"the model steps by {dt:g} s, as the recording does")
-    trials, placing = movements.on_grid(dt)
-    return trials, (*movements.notes, *placing)
+        return movements.noted(f"the model steps by {dt:g} s, as the recording does"), dt
 
 
 def _select_channels(
@@ -150,8 +200,19 @@ def _select_conditions(
         if name in fixed:
             raise InputError(f"{name} is fixed, but the trials have it as a condition too")
         if isinstance(defaults.get(name), (int, float)) and name not in groups:
-            numeric(name, movements.conditions[name])
+            _require_values(name, movements)
     return movements.select(conditions=kept)
+
+
+def _require_values(name: str, movements: Movements) -> None:
+    """Raise where a condition that the task takes is no number, or is missing in some trial."""
+    missing = np.isnan(numeric(name, movements.conditions[name]))
+    if missing.any():
+        trials = movements.name_trials(missing)
+        raise InputError(
+            f"the condition {name!r} is missing in {trials}: fill it in, or leave these trials out "
+            f'with [prepare] keep = "has {name}"'
+        )
 
 
 def in_model_units(

@@ -49,6 +49,8 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
         else [vars(row) for row in analysis.baselines.rows],
         "bootstrap": None if analysis.bootstrap is None else _bootstrap(analysis.bootstrap),
         "settings": study.settings,
+        "preparation": [vars(record) for record in analysis.preparation],
+        "warnings": list(analysis.warnings),
         "notes": notes_of(analysis),
         "seed": study.seed,
         "versions": {"python": python_version()} | {name: version(name) for name in _VERSIONS},
@@ -180,9 +182,10 @@ def _is_result(result: Any) -> bool:
 def compare_results(results: Mapping[str, dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Return a table of several results by name: its header and its rows.
 
-    It has the estimates with standard errors. Where all results are of the same data, it also says
-    how far each is from the best by AIC and BIC; of two results of different data, how far their
-    estimates differ.
+    It has the estimates with standard errors, and whether the searches settled. Where all results
+    are of the same data, it also says how far each is from the best by AIC and BIC; of two results
+    of different data, how far their estimates differ. A fit that did not settle has no standard
+    errors, and nothing is concluded from its log likelihood.
     """
     if len(results) < 2:
         raise InputError("a comparison needs two fits or more")
@@ -192,12 +195,28 @@ def compare_results(results: Mapping[str, dict[str, Any]]) -> tuple[list[str], l
     rows = [["task", *[str(result.get("task", "")) for result in found]]]
     rows += [[name, *[_estimate(result, name) for result in found]] for name in names]
     rows.append(["trials", *[str(result.get("n_trials", "")) for result in found]])
+    rows.append(["search", *[_standing(result) for result in found]])
     rows.append(["log likelihood", *[_number(result["log_likelihood"]) for result in found]])
     for key in ("aic", "bic") if same_data else ():
-        rows.append([f"{key.upper()} - best", *_above_best([result[key] for result in found])])
-    if len(results) == 2 and not same_data:
+        values = [result[key] if _settled(result) else None for result in found]
+        rows.append([f"{key.upper()} - best", *_above_best(values)])
+    if len(results) == 2 and not same_data and all(map(_settled, found)):
         rows += _differences(found[0], found[1], names)
     return ["", *results], rows
+
+
+def _settled(result: dict[str, Any]) -> bool:
+    return bool(result.get("converged", True)) and not result.get("interrupted", False)
+
+
+def _standing(result: dict[str, Any]) -> str:
+    """How the searches of a fit ended, in words."""
+    if result.get("interrupted", False):
+        return "was interrupted"
+    if not _settled(result):
+        return "did not settle"
+    starts, agree = len(result.get("starts", ())), result.get("starts_that_agree")
+    return f"settled, {agree} of {starts} starts agree" if starts else "settled"
 
 
 def _above_best(values: Sequence[float | None]) -> list[str]:
@@ -227,7 +246,7 @@ def _estimate(result: dict[str, Any], name: str) -> str:
     value, error = result["estimates"].get(name), result["standard_errors"].get(name)
     if value is None:
         return ""
-    return f"{value:.4g} ± " + ("?" if error is None else f"{error:.2g}")
+    return f"{value:.4g} ± " + ("?" if error is None or not _settled(result) else f"{error:.2g}")
 
 
 def _number(value: float | None) -> str:

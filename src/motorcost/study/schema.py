@@ -31,6 +31,8 @@ Names = Annotated[list[str], BeforeValidator(_listed)]
 Pair = Annotated[list[str], Field(min_length=2, max_length=2)]
 Columns = Annotated[list[str] | dict[str, str], BeforeValidator(_listed)]
 """Columns of the data: by their names, or { your name = "column" }."""
+Chosen = str | int | float | bool
+"""A value of a condition."""
 Whole = Annotated[int, Field(ge=0, lt=LARGEST_WHOLE)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Leads = float | list[float]
@@ -111,6 +113,8 @@ class Least(Table):
 class Prepare(Table):
     """[prepare]: what is done to the recordings, in the order in which the file has it."""
 
+    only: dict[str, Chosen | list[Chosen]] | None = None
+    trials: str | None = None
     keep: str | None = None
     scale: Scale | None = None
     units: dict[str, str] | None = None

@@ -18,7 +18,7 @@ from motorcost.fitting.derivative_free import METHODS, Method
 from motorcost.fitting.leads import Lead, leads_of
 from motorcost.io import datasets
 from motorcost.model.trials import Trials
-from motorcost.study.preparation import check_steps, for_model, prepared
+from motorcost.study.preparation import ForModel, Prepared, check_steps, prepared
 from motorcost.study.task_lookup import example_problem, find_task
 from motorcost.tasks.declare import Task
 from motorcost.tasks.supports import Support
@@ -152,8 +152,8 @@ class Study:
 
         return Study(**read_study(Path(path)))
 
-    def movements(self) -> Movements:
-        """The recordings, read and prepared; their notes say what was done."""
+    def prepared(self) -> Prepared:
+        """The recordings as they were read, after their preparation, and what each step did."""
         if not self.files:
             raise InputError("the study has no files to read")
         if self.dataset is not None:
@@ -163,6 +163,10 @@ class Study:
         movements = parts[0] if len(parts) == 1 else concatenate_movements(parts)
         return prepared(movements, self.prepare)
 
+    def movements(self) -> Movements:
+        """The recordings, read and prepared; their notes say what was done."""
+        return self.prepared().movements
+
     def trials(self, movements: Movements | None = None) -> tuple[Trials, tuple[str, ...]]:
         """The trials on the model's grid, in the model's units, and notes on what was done.
 
@@ -170,10 +174,14 @@ class Study:
         some of them; left out, they are read.
         """
         movements = self.movements() if movements is None else movements
+        selected, dt = self.for_model(movements)
+        trials, placing = selected.on_grid(dt)
+        return trials, (*selected.notes, *placing)
+
+    def for_model(self, movements: Movements) -> tuple[Movements, float]:
+        """The channels and conditions that the model takes, in its units, and its step."""
         problem = example_problem(self.task, self.task_name, self.fixed)
-        return for_model(
-            movements,
-            problem,
+        wanted = ForModel(
             task=self.task,
             task_name=self.task_name,
             fixed=self.fixed,
@@ -182,6 +190,7 @@ class Study:
             named_conditions=self.reading.get("conditions", ()) if self.dataset is None else (),
             dt=self.dt,
         )
+        return wanted.select(movements, problem)
 
     @property
     def settings(self) -> dict[str, Any]:

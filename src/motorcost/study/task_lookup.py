@@ -58,9 +58,20 @@ def defaults_of(task: Task) -> dict[str, Any]:
 
 
 def example_problem(task: Task, name: str, fixed: Mapping[str, Any]) -> Problem:
-    """The problem that a task makes with its defaults, for the names and units of its states."""
-    try:
+    """The problem that a task makes with its defaults, for the names and units of its states.
+
+    It is traced rather than computed, so that nothing is compiled: its matrices have shapes but no
+    values.
+    """
+
+    def made() -> Problem:
         problem = task(**fixed)
+        if not isinstance(problem, Problem):
+            raise InputError(f"the task {name} must make a Problem, got {type(problem).__name__}")
+        return problem
+
+    try:
+        return jax.eval_shape(made)
     except InputError:
         raise
     except Exception as error:
@@ -68,6 +79,3 @@ def example_problem(task: Task, name: str, fixed: Mapping[str, Any]) -> Problem:
             f"the task {name} does not run with defaults for what is not fixed: "
             f"{type(error).__name__}: {error}"
         ) from None
-    if not isinstance(problem, Problem):
-        raise InputError(f"the task {name} must make a Problem, got {type(problem).__name__}")
-    return problem
