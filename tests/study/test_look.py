@@ -166,7 +166,7 @@ def in_degrees(movements):
             reaches().with_conditions(target_x=0.3, target_y=0.1),
             "cm from their goals, which are 31.6 cm from their starts: are goals in the frame",
         ),
-        (shortened(reaches()), "% of the way: do trials hold whole movements, or were they cut short"),
+        (shortened(reaches()), "% of the way: do trials hold whole movements, or were they cut"),
         (shifted(reaches()), "All miss by about (-0.05"),
         (reaches(cut=14), "movements are under way at the first sample"),
         (still(reaches()), "2 of 12 trials (3, 6) hardly move"),
