@@ -313,3 +313,19 @@ def test_what_cannot_be_done_is_said_in_one_line(call, message):
     with pytest.raises(mc.InputError, match=message) as caught:
         call(reaches())
     assert "\n" not in str(caught.value)
+
+
+def test_trials_may_begin_before_their_first_sample():
+    times = np.arange(10) * 0.01
+    movements = mc.Movements(
+        samples=(np.arange(10.0)[:, None],) * 2,
+        times=(times, times + 3),
+        channels={"position": "m"},
+    )
+    trials = movements.trials(0.01, lead=0.03)
+    assert trials.lead_steps == 3
+    assert trials.lengths.tolist() == [13, 13]
+    assert_allclose(trials.observed[:, 3:, 0], [np.arange(10.0)] * 2)
+    assert_allclose(trials.times[3], 0)
+    with pytest.raises(mc.InputError, match="lead must be shorter than the shortest trial"):
+        movements.on_grid(0.01, lead=0.2)

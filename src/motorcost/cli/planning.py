@@ -32,7 +32,8 @@ def init(
     text = study_template(task, data, study.parent)
     with mc.io.written_whole(study) as draft:
         draft.write_text(text, "utf-8")
-    typer.echo(f"Wrote {study}. Read it, then: motorcost fit {shlex.quote(str(study))} -o fit/")
+    name = shlex.quote(str(study))
+    typer.echo(f"Wrote {study}. Read it, then: motorcost look {name}; motorcost fit {name} -o fit/")
 
 
 @app.command(
