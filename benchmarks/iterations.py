@@ -12,6 +12,7 @@ import numpy as np
 
 import motorcost as mc
 from motorcost.model import solver
+from motorcost.model.alternation import largest_change
 from motorcost.model.passes import backward_pass, forward_pass
 from motorcost.numerics import anderson
 
@@ -39,7 +40,7 @@ def plain_iterations(problem: mc.Problem) -> jax.Array:
     def iteration(carry: Any, _: None) -> Any:
         L, estimates, K, count, converged = carry
         L_next = backward_pass(problem, K)
-        change = solver._change(L_next - L, L_next, estimates)
+        change = largest_change(L_next - L, L_next, estimates)
         converged = converged | (change <= solver.TOLERANCE)
         forward = forward_pass(problem, L_next)
         return (L_next, forward.estimates, forward.K, count + ~converged, converged), None

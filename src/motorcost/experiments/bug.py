@@ -27,9 +27,10 @@ from motorcost.experiments.measures import (
 )
 from motorcost.experiments.reaches import LABELS, TRUTH, recovering
 from motorcost.fitting.estimate import fit
+from motorcost.model.minima import STARTS
 from motorcost.model.moments import expected_cost
 from motorcost.model.passes import backward_pass
-from motorcost.model.policy import FilterGains, Gains, Policy
+from motorcost.model.policy import FilterGains, Gains, Minima, Policy
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
@@ -76,6 +77,7 @@ def alternate(problem: Problem, *, slip: bool, iterations: int = ITERATIONS) -> 
         iterations=jnp.array(iterations),
         converged=jnp.isfinite(L).all() & jnp.isfinite(K).all(),
         iteration_costs=jnp.full(iterations, jnp.nan),
+        minima=Minima(jnp.array(0), jnp.full(STARTS, jnp.nan)),
     )
     return eqx.tree_at(lambda q: q.expected_cost, policy, expected_cost(p, policy))
 

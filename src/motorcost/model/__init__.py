@@ -4,7 +4,9 @@
 - `delay`: a problem with delayed senses.
 - `policy`: the gains that an agent uses.
 - `passes`: the backward and the forward pass, which give either gain from the other.
-- `solver`: iterate both passes until the gains converge; derivatives of the gains.
+- `alternation`: iterate both passes until the gains converge.
+- `minima`: the lowest of the minima to which several starts lead.
+- `solver`: find the policy; derivatives of the gains.
 - `joint`, `moments`: world and agent as one system; its exact moments and expected cost.
   `sources`: what each noise, the start and the aim contribute to its covariance.
 - `observer`: what the experimenter records.

@@ -11,6 +11,31 @@ Gains = Float[Array, "steps m n *batch"]
 FilterGains = Float[Array, "steps n k *batch"]
 
 
+class Minima(eqx.Module):
+    """The distinct minima of the expected cost that the solver's starts led to.
+
+    **Attributes:**
+
+    - `count`: how many were found; 0 if the iterations did not converge.
+    - `costs` (starts,): their expected costs, lowest first, then NaN. The first is the cost of the
+      policy; the others are exact to about seven digits.
+
+    Starts whose gains approach those of another start are not followed to the end, and count as
+    the same minimum. Other minima may exist that no start leads to.
+    """
+
+    count: Int[Array, "*batch"]
+    costs: Float[Array, "starts *batch"]
+
+    def __repr__(self) -> str:
+        if not checks.is_concrete(self.count) or self.count.ndim:
+            return f"Minima(count={self.count.shape}, costs={self.costs.shape})"
+        count = int(self.count)
+        costs = ", ".join(f"{float(cost):.7g}" for cost in self.costs[:count])
+        noun = "minimum" if count == 1 else "minima"
+        return f"Minima: {count} {noun}" + (f" of cost {costs}" if costs else "")
+
+
 class Policy(eqx.Module):
     """What the agent does: u = -L xh, xh' = A^ xh + B^ u + K (y - H^ xh) + E eta.
 
@@ -22,8 +47,9 @@ class Policy(eqx.Module):
     - `expected_cost`: the exact expected cost if the agent's beliefs are right.
       `motorcost.expected_cost` gives the expected cost in another world.
     - `converged`: whether the iterations of the solver converged.
-    - `iterations`: the number of iterations.
+    - `iterations`: the number of iterations from the start that led to this policy.
     - `iteration_costs`: the expected cost of the gains tried in each iteration, NaN after the last.
+    - `minima`: the minima of the expected cost that were found, of which the policy is the lowest.
     """
 
     L: Gains
@@ -33,6 +59,7 @@ class Policy(eqx.Module):
     iterations: Int[Array, "*batch"]
     converged: Bool[Array, "*batch"]
     iteration_costs: Float[Array, "max_iterations *batch"]
+    minima: Minima
 
     def require_fit(self, problem: Problem) -> None:
         """Raise unless the gains have the shapes that this problem needs."""
@@ -48,7 +75,10 @@ class Policy(eqx.Module):
         if not checks.is_concrete(self.converged) or self.converged.ndim:
             return f"Policy(L={self.L.shape}, K={self.K.shape})"
         verdict = "converged" if self.converged else "not converged"
+        several = (
+            f", the lowest of {int(self.minima.count)} minima" if self.minima.count > 1 else ""
+        )
         return (
             f"Policy: expected cost {float(self.expected_cost):.10g}, {verdict} "
-            f"after {int(self.iterations)} iterations"
+            f"after {int(self.iterations)} iterations{several}"
         )

@@ -1,12 +1,8 @@
 """Find the agent's policy by Todorov's alternation (appendix B of the paper).
 
-A backward pass gives the control gains L that are optimal for the filter gains K, a forward pass
-the filter gains that are optimal for L (`passes`). Both together are one iteration; iterations go
-on until the gains no longer change.
-
-Iterations converge slowly where motor noise is strong. Therefore an iteration starts not from the
-last control gains but from a combination of the last few (`numerics.anderson`), unless that
-combination costs more than the last gains.
+Iterations (`alternation`) find gains that satisfy L = backward(K) and K = forward(L), a minimum of
+the expected cost; where there may be several, they are repeated from other starts and the lowest
+minimum is taken (`minima`).
 
 Derivatives do not follow the iterations: at the fixed point L = backward(K) and K = forward(L), and
 the implicit function theorem gives dL and dK from a linear equation, in forward and in reverse
@@ -16,34 +12,31 @@ Problems may have a batch on the last axes, after those of the matrices.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float
 
 from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
+from motorcost.model.alternation import separates
+from motorcost.model.minima import lowest_minimum
 from motorcost.model.passes import backward_pass, forward_pass
 from motorcost.model.policy import FilterGains, Gains, Policy
 from motorcost.model.problem import Problem
-from motorcost.numerics.anderson import Acceleration
-from motorcost.numerics.linalg import batch_size, is_definite, map_leading_axis, mm
+from motorcost.numerics.linalg import batch_size, is_definite, map_leading_axis
 from motorcost.numerics.linear_equations import solve_linear
 
 # The iterations have converged if another one would change no control by more than this fraction
 # of its size.
 TOLERANCE = 1e-10
 
-# The default limit on the number of iterations. At 200 points of its parameters' supports the
-# reaching task needed at most 40 (benchmarks/iterations.py).
+# The default limit on the number of iterations from a start. At 200 points of its parameters'
+# supports the reaching task needed at most 40 (benchmarks/iterations.py).
 MAX_ITERATIONS = 500
-
-# Expected costs that differ by less than this fraction are equal up to rounding.
-_COST_ROUNDING = 1e-12
 
 
 def solve(
@@ -55,18 +48,25 @@ def solve(
 ) -> Policy:
     """Find the optimal linear policy for the problem that the agent believes in.
 
+    With strong signal-dependent noise the expected cost can have several minima. The policy is the
+    lowest of those that a fixed set of starts leads to: the regulator of the problem without
+    signal-dependent noise, and, unless the iterations from there converge fast, an agent without
+    senses at four times and at half the motor noise, and the first minimum with senses of a tenth
+    of their noise. `policy.minima` has their costs. As the problem changes, another minimum can
+    become the lowest: there the expected cost is continuous, but the policy jumps.
+
     **Arguments:**
 
     - `tolerance`: the iterations stop when another one would change no control by more than this
       fraction of its size (root mean square over trials).
-    - `max_iterations`: the largest number of iterations.
+    - `max_iterations`: the largest number of iterations from each start.
     - `throw`: whether to raise a `ConvergenceError` if the iterations do not converge. With
       `throw=False`, and always inside `jit`, `vmap` and `grad`, the policy is returned with
       `converged` false; its gains are finite all the same. There, `converged` is also false for
       costs and covariances that are not positive (semi)definite.
 
-    Derivatives treat a noise or spread that is exactly zero as known to be zero: directions
-    without any variance are held fixed.
+    Derivatives are those of the minimum that is taken. They treat a noise or spread that is exactly
+    zero as known to be zero: directions without any variance are held fixed.
     """
     if not isinstance(problem, Problem):
         raise InputError(
@@ -132,7 +132,8 @@ def _failure(policy: Policy, max_iterations: int) -> str:
 @partial(jax.jit, static_argnames="max_iterations")
 def _solve(problem: Problem, tolerance: float | Float[Array, ""], max_iterations: int) -> Policy:
     constant, constant_tolerance = lax.stop_gradient((problem, tolerance))
-    last = lax.stop_gradient(_iterate(constant, constant_tolerance, max_iterations))
+    lowest = lowest_minimum(constant, constant_tolerance, max_iterations)
+    last, minima = lax.stop_gradient(lowest)
     converged = last.converged & _is_valid(constant)
     # Where the iterations failed, what follows runs on a problem of zeros: its results are not
     # used, and its derivatives are zero instead of NaN.
@@ -147,129 +148,8 @@ def _solve(problem: Problem, tolerance: float | Float[Array, ""], max_iterations
         iterations=last.iterations,
         converged=converged,
         iteration_costs=last.costs,
+        minima=minima,
     )
-
-
-class _Progress(NamedTuple):
-    """The state of the iterations: the last accepted gains, and what is known of them."""
-
-    L: Gains
-    K: FilterGains
-    cost: Float[Array, "*batch"]
-    estimates: Float[Array, "steps n n *batch"]
-    acceleration: Acceleration
-    iterations: Int[Array, "*batch"]
-    converged: Bool[Array, "*batch"]
-    finite: Bool[Array, "*batch"]
-    costs: Float[Array, "max_iterations *batch"]
-
-    def active(self, max_iterations: int) -> Bool[Array, "*batch"]:
-        """Which elements of the batch go on."""
-        return (self.iterations < max_iterations) & ~self.converged & self.finite
-
-
-def _iterate(problem: Problem, tolerance: Any, max_iterations: int) -> _Progress:
-    """Iterate until the gains converge; if they overflow, up to the last finite ones."""
-    return lax.while_loop(
-        lambda progress: progress.active(max_iterations).any(),
-        partial(_iteration, problem, tolerance, max_iterations),
-        _first_progress(problem, max_iterations),
-    )
-
-
-def _first_progress(p: Problem, max_iterations: int) -> _Progress:
-    batch = p.dt.shape
-    steps, n, m, *_ = p.B.shape
-    L = jnp.zeros((steps, m, n, *batch))
-    return _Progress(
-        L=L,
-        K=jnp.zeros((steps, n, p.H.shape[1], *batch)),
-        cost=jnp.full(batch, jnp.inf),
-        estimates=jnp.zeros((steps, n, n, *batch)),
-        acceleration=Acceleration.empty(L),
-        iterations=jnp.zeros(batch, int),
-        converged=jnp.zeros(batch, bool),
-        finite=jnp.ones(batch, bool),
-        costs=jnp.full((max_iterations, *batch), jnp.nan),
-    )
-
-
-def _iteration(
-    problem: Problem, tolerance: Any, max_iterations: int, progress: _Progress
-) -> _Progress:
-    """A backward pass, acceleration, and a forward pass.
-
-    The first backward pass is that of the problem without signal-dependent noise and without a
-    filter: it finds the linear-quadratic regulator, a start that is finite and stable wherever the
-    problem can be controlled at all.
-    """
-    p = problem
-    first = progress.iterations == 0
-    without_noise = [jnp.where(first, 0.0, noise) for noise in (p.C, p.D)]
-    L = backward_pass(eqx.tree_at(lambda p: (p.C, p.D), p, without_noise), progress.K)
-    change = _change(L - progress.L, L, progress.estimates)
-    converged = first if _separates(p) else ~first & (change <= tolerance)
-    tried, acceleration = progress.acceleration.next(progress.L, L, progress.iterations.max())
-    # The first pass was that of another problem, so it must not enter the history.
-    acceleration = acceleration.without_history(first)
-    tried = jnp.where(converged, L, tried)
-    forward = forward_pass(p, tried)
-    finite = (
-        jnp.isfinite(forward.cost)
-        & jnp.isfinite(tried).all(axis=(0, 1, 2))
-        & jnp.isfinite(forward.K).all(axis=(0, 1, 2))
-    )
-    # A plain iteration never raises the cost, unless the estimate has noise of its own (E). An
-    # accelerated one may, and could then converge to a saddle of the cost: where the cost rises,
-    # the gains are refused, and the next iteration is a plain one from the last accepted gains.
-    rises = (forward.cost > progress.cost * (1 + _COST_ROUNDING)) & (p.E.shape[2] == 0)
-    accelerated = ((tried != L) & jnp.isfinite(L)).any(axis=(0, 1, 2))
-    refused = accelerated & (~finite | rises)
-    active = progress.active(max_iterations)
-    accepted = active & finite & ~refused
-
-    def where_accepted(new: Any, old: Any) -> Any:
-        return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
-
-    numbers = jnp.arange(max_iterations).reshape(-1, *[1] * first.ndim)
-    this_iteration = numbers == progress.iterations
-    return _Progress(
-        L=where_accepted(tried, progress.L),
-        K=where_accepted(forward.K, progress.K),
-        cost=where_accepted(forward.cost, progress.cost),
-        estimates=where_accepted(forward.estimates, progress.estimates),
-        acceleration=where_accepted(acceleration, progress.acceleration.without_history(refused)),
-        iterations=progress.iterations + active,
-        converged=progress.converged | (accepted & converged),
-        finite=progress.finite & (finite | refused | ~active),
-        costs=jnp.where(this_iteration & active & finite, forward.cost, progress.costs),
-    )
-
-
-def _separates(problem: Problem) -> bool:
-    """Whether control and estimation are separate problems, which a single iteration solves.
-
-    They are without signal-dependent noise: then neither gain depends on the other.
-    """
-    return problem.C.shape[1] == 0 and problem.D.shape[1] == 0
-
-
-def _change(
-    dL: Gains, L: Gains, estimates: Float[Array, "steps n n *batch"]
-) -> Float[Array, "*batch"]:
-    """The largest change of a control that a change of the gains makes, relative to its size.
-
-    Both are root mean squares over trials, the size the largest over time. Therefore neither units
-    matter nor gains on states that are always zero.
-    """
-
-    def mean_square(gains: Array) -> Array:
-        return (jax.vmap(mm)(gains, estimates) * gains).sum(axis=2)  # (steps, m, *batch)
-
-    largest = mean_square(L).max(axis=0)
-    changes = mean_square(dL).max(axis=0)
-    relative = jnp.where(largest > 0, changes / jnp.where(largest > 0, largest, 1.0), 0.0)
-    return jnp.sqrt(jnp.maximum(relative.max(axis=0), 0.0))
 
 
 def _is_valid(problem: Problem) -> Bool[Array, "*batch"]:
@@ -320,7 +200,7 @@ def _implicit_derivative(primals: Any, tangents: Any) -> Any:
     _, forward = jax.linearize(lambda values, L: forward_pass(with_values(values), L).K, values, L)
     fixed = jax.tree.map(jnp.zeros_like, values)
     L_dot = backward(values_dot, forward(values_dot, jnp.zeros_like(L)))
-    if not _separates(problem):
+    if not separates(problem):
         L_dot = lax.custom_linear_solve(
             lambda v: v - backward(fixed, forward(fixed, v)),
             L_dot,
