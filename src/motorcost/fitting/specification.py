@@ -17,7 +17,7 @@ from motorcost.fitting.objective import Coordinate, DataSets, Grouping, Objectiv
 from motorcost.model.observer import Observer, ObserverLike, ObserverSpec, resolve_observer
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials, trials_in_model_units
-from motorcost.tasks import parameter_units
+from motorcost.tasks import parameter_units, typical_values
 from motorcost.tasks import parameters as declared_parameters
 from motorcost.tasks.declare import Task
 from motorcost.tasks.supports import LogUniform, Support
@@ -65,12 +65,16 @@ def make_objective(
 
 
 def default_numbers(task: Task) -> tuple[tuple[str, float], ...]:
-    """The defaults of a task's arguments that are numbers, as far as its signature tells."""
+    """The defaults of a task's arguments that are numbers, as far as its signature tells; what is
+    declared as typical where the default is 0 for "none"."""
     try:
         arguments = inspect.signature(task).parameters.values()
     except (TypeError, ValueError):  # not every function of C has a signature
         return ()
-    numbers = {a.name: a.default for a in arguments if isinstance(a.default, (int, float))}
+    values = {a.name: a.default for a in arguments}
+    if hasattr(task, "parameters"):
+        values |= typical_values(task)
+    numbers = {name: value for name, value in values.items() if isinstance(value, (int, float))}
     return tuple((name, float(value)) for name, value in numbers.items())
 
 
