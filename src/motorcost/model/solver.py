@@ -50,10 +50,11 @@ def solve(
 
     With strong signal-dependent noise the expected cost can have several minima. The policy is the
     lowest of those that a fixed set of starts leads to: the regulator of the problem without
-    signal-dependent noise, and, unless the iterations from there converge fast, an agent without
-    senses at four times and at half the motor noise, and the first minimum with senses of a tenth
-    of their noise. `policy.minima` has their costs. As the problem changes, another minimum can
-    become the lowest: there the expected cost is continuous, but the policy jumps.
+    signal-dependent noise and, unless the iterations from there converge fast, the minimum found
+    from there with four times the motor noise, the same with a tenth of the senses' noise, and an
+    agent without senses with half the motor noise. `policy.minima` has the costs of the minima. As
+    the problem changes, another one can become the lowest: there the expected cost is continuous,
+    but the policy, and with it the likelihood, jumps.
 
     **Arguments:**
 

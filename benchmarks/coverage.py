@@ -1,0 +1,89 @@
+"""How often intervals cover the truth: `python benchmarks/coverage.py [--sets N]`.
+
+Data sets are simulated at the defaults of each task and fitted. Printed for each task, observer and
+number of trials: the share of 95 % intervals that contain the true value (mean over parameters),
+of data sets that settled, and of those with another maximum within 1.92 of the best. Minutes on an
+accelerator, hours on two cores.
+"""
+
+import argparse
+import time
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.special import stdtrit
+
+import motorcost as mc
+
+# By name: task, what is free, and the observer (None: all states without noise).
+CASES: dict[str, tuple[Any, list[str], Any]] = {
+    "reaching, all states": (mc.tasks.reaching, ["effort", "velocity", "force"], None),
+    "reaching, positions": (
+        mc.tasks.reaching,
+        ["effort", "velocity", "force"],
+        mc.ObserverSpec(["position"], noise=1e-3),
+    ),
+    "saccade, all states": (mc.tasks.saccade, ["effort", "motor_noise"], None),
+    "saccade, angles": (
+        mc.tasks.saccade,
+        ["effort", "motor_noise"],
+        mc.ObserverSpec(["angle"], noise=0.1),
+    ),
+    "tracking, all states": (mc.tasks.tracking, ["effort"], None),
+    "random problem, all states": (
+        mc.tasks.random_problem(jax.random.key(0)),
+        ["effort_1", "effort_2"],
+        None,
+    ),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Count intervals that cover the truth.")
+    parser.add_argument("--sets", type=int, default=1000, help="data sets")
+    parser.add_argument("--trials", type=int, nargs="*", default=[20, 100])
+    parser.add_argument("--starts", type=int, default=4)
+    parser.add_argument("--only", nargs="*", choices=list(CASES))
+    args = parser.parse_args()
+    jax.config.update("jax_enable_x64", True)
+    print(
+        f"{jax.devices()[0].device_kind}, {args.sets} data sets, {args.starts} starts", flush=True
+    )
+    print("| task | trials | coverage (95 %) | settled | two maxima | at an edge |")
+    print("|---|---|---|---|---|---|")
+    for name in args.only or CASES:
+        for n_trials in args.trials:
+            row(name, args.sets, n_trials, args.starts)
+
+
+def row(name: str, sets: int, n_trials: int, n_starts: int) -> None:
+    """Print the row of one task and number of trials."""
+    task, free, observer = CASES[name]
+    begin = time.perf_counter()
+    recovery = mc.Recovery(task, free, n_trials=n_trials, n_starts=n_starts, observer=observer)
+    truth = {parameter: mc.tasks.defaults(task)[parameter] for parameter in free}
+    columns = {parameter: np.full(sets, value) for parameter, value in truth.items()}
+    rows = recovery(keys=jax.random.split(jax.random.key(0), sets), **columns)
+    t = float(stdtrit(n_trials - len(free), 0.975))
+    covered, counted = [], []
+    for parameter, support in recovery.supports.items():
+        at, true = (
+            np.asarray(support.to_search_scale(x))
+            for x in (rows[f"{parameter}_found"], truth[parameter])
+        )
+        errors = rows[f"{parameter}_se"]
+        covered.append((np.abs(at - true) < t * errors)[np.isfinite(errors)].mean())
+        counted.append(np.isfinite(errors).mean())
+    each = ", ".join(f"{100 * share:.1f}" for share in covered)
+    print(
+        f"| {name} | {n_trials} | {100 * np.mean(covered):.1f} % ({each}) "
+        f"| {100 * rows['converged'].mean():.1f} % "
+        f"| {100 * np.mean(rows['next_below'] < 1.92):.1f} % "
+        f"| {100 * rows['at_bounds'].mean():.1f} % | {time.perf_counter() - begin:.0f} s",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()

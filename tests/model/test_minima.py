@@ -1,0 +1,150 @@
+"""The expected cost can have several minima; the policy is the lowest of those that are found."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import motorcost as mc
+from motorcost.model.passes import backward_pass, forward_pass
+from motorcost.model.solver import solve_each
+
+# Two problems with two minima each, at targets (in metres) near which both cost the same.
+FAST = {"effort": 4.408e-6, "velocity": 1.92, "force": 0.00196, "motor_noise": 0.2306, "dt": 0.0125}
+STILL = {"effort": 7.87e-7, "velocity": 3.40, "force": 0.0418, "motor_noise": 0.741, "dt": 0.025}
+CASES = {
+    "fast": (partial(mc.tasks.reaching, steps=53), FAST | {"target": 0.1067}),
+    "still": (partial(mc.tasks.reaching, steps=27), STILL | {"target": 0.0945}),
+}
+SCANS = [(case, name) for case, (_, values) in CASES.items() for name in values]
+
+
+@pytest.fixture(scope="module")
+def solve_scan():
+    """Policies, and the costs that plain iterations reach from many starts, for a scan of values.
+
+    Compiled once for both.
+    """
+    return jax.jit(lambda problems: (solve_each(problems), _brute_force(problems)))
+
+
+def _brute_force(problems, iterations=400):
+    """The lowest cost that plain iterations reach from scaled gains of every policy of the scan.
+
+    Neighbours in the scan have found minima that a problem's own starts may have missed.
+    """
+    policies = solve_each(problems)
+    count = policies.L.shape[0]
+    scales = jnp.array([0.1, 1.0, 3.0])
+    starts = jnp.concatenate([policies.L * scale for scale in scales])
+    starts = jnp.moveaxis(jnp.tile(starts, (count, 1, 1, 1)), 0, -1)
+    repeats = count * len(scales)
+    batch = jax.tree.map(lambda leaf: jnp.moveaxis(jnp.repeat(leaf, repeats, 0), 0, -1), problems)
+
+    def iterate(L, _):
+        found = forward_pass(batch, L)
+        return backward_pass(batch, found.K), None
+
+    L, _ = jax.lax.scan(iterate, starts, length=iterations)
+    return forward_pass(batch, L).cost.reshape(count, repeats).min(axis=1)
+
+
+def test_both_minima_of_a_fast_reach():
+    """The numbers are those of the issue that described them."""
+    policy = mc.solve(mc.tasks.reaching(steps=53, **FAST, target=0.107))
+    assert_allclose(np.linalg.norm(policy.L), 1226, atol=0.5)
+    assert policy.minima.count == 2
+    costs = np.asarray(policy.minima.costs) / 0.107**2
+    assert_allclose(costs[:2], [0.036939, 0.036962], rtol=1e-4)
+    assert np.isnan(costs[2:]).all()
+    assert "lowest of 2 minima" in repr(policy)
+    assert "2 minima of cost" in repr(policy.minima)
+    below = mc.solve(mc.tasks.reaching(steps=53, **FAST, target=0.1064))
+    assert_allclose(np.linalg.norm(below.L), 1073, atol=0.5)
+
+
+def test_an_agent_that_hardly_moves():
+    """Below 0.0945 m it is the better one (FAST and STILL are the cases of one issue)."""
+    near, far = (mc.solve(mc.tasks.reaching(steps=27, **STILL, target=t)) for t in (0.09, 0.1))
+    assert near.minima.count == far.minima.count == 2
+    assert_allclose(np.linalg.norm(near.L), 88, atol=0.5)
+    assert_allclose(np.linalg.norm(far.L), 264, atol=0.5)
+    for policy in (near, far):
+        assert_allclose(policy.minima.costs[0], policy.expected_cost, rtol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("case", "name"), SCANS)
+def test_lowest_minimum_is_taken_across_the_border(case, name, solve_scan):
+    task, values = CASES[case]
+    width = 0.02 if case == "fast" else 0.2
+    scan = values[name] * np.linspace(1 - width, 1 + width, 9)
+    problems = jax.vmap(lambda value: task(**values | {name: value}))(jnp.array(scan))
+    policies, lowest = solve_scan(problems)
+    assert policies.converged.all()
+    assert (policies.expected_cost <= lowest * (1 + 1e-8)).all()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_cost_is_continuous_where_the_policy_jumps(case):
+    """Where another minimum becomes the lowest, the cost has a kink."""
+    task, values = CASES[case]
+    targets = values["target"] * (1 + (0.004 if case == "fast" else 0.04) * np.linspace(-1, 1, 9))
+    problems = jax.vmap(lambda target: task(**values | {"target": target}))(jnp.array(targets))
+    policies = jax.jit(solve_each)(problems)
+    assert policies.converged.all()
+    assert (policies.minima.count == 2).all()
+    norms = np.linalg.norm(policies.L.reshape(9, -1), axis=1)
+    costs = np.asarray(policies.expected_cost)
+    jump = np.argmax(np.abs(np.diff(norms)))
+    assert np.abs(np.diff(np.log(norms)))[jump] > 0.1
+    assert np.delete(np.abs(np.diff(np.log(norms))), jump).max() < 0.05
+    # A jump of the cost would show as a slope unlike its neighbours.
+    slopes = np.diff(costs) / np.diff(targets)
+    assert np.abs(np.diff(slopes)).max() < 0.5 * np.abs(slopes).max()
+
+
+def test_no_wall_where_a_minimum_disappears():
+    """Just beyond the end of a minimum, iterations from the regulator hardly move."""
+    targets = jnp.linspace(0.1072, 0.1074, 9)
+    problems = jax.vmap(lambda t: mc.tasks.reaching(steps=53, **FAST, target=t))(targets)
+    policies = jax.jit(solve_each)(problems)
+    assert policies.converged.all()
+    assert (policies.iterations < 60).all()
+
+
+def test_one_minimum_is_found_where_there_is_one():
+    policy = mc.solve(mc.tasks.reaching())
+    assert policy.minima.count == 1
+    assert_allclose(policy.minima.costs[0], policy.expected_cost, rtol=1e-12)
+    assert "minima" not in repr(policy)
+
+
+def test_derivative_is_that_of_the_minimum_that_is_taken():
+    def cost(target):
+        return mc.solve(mc.tasks.reaching(steps=27, **STILL, target=target)).expected_cost
+
+    slope = jax.jit(jax.grad(cost))
+    for target in (0.09, 0.1):
+        difference = (cost(target + 1e-6) - cost(target - 1e-6)) / 2e-6
+        assert_allclose(slope(target), difference, rtol=1e-6)
+
+
+def test_starts_are_tried_in_batches():
+    """More slow problems than one batch holds, between others that converge fast."""
+    targets = jnp.where(jnp.arange(40) % 3 == 0, 0.3, jnp.linspace(0.08, 0.11, 40))
+    noises = jnp.where(jnp.arange(40) % 3 == 0, 0.1, STILL["motor_noise"])
+
+    def task(target, noise):
+        return mc.tasks.reaching(steps=27, **STILL | {"target": target, "motor_noise": noise})
+
+    together = jax.jit(solve_each)(jax.vmap(task)(targets, noises))
+    assert (together.minima.count == 2).sum() > 8
+    for i in (0, 13, 17, 38):
+        alone = mc.solve(task(targets[i], noises[i]))
+        assert together.minima.count[i] == alone.minima.count
+        assert_allclose(together.expected_cost[i], alone.expected_cost, rtol=1e-10)
+        assert_allclose(together.L[i], alone.L, rtol=1e-6, atol=1e-6 * np.abs(alone.L).max())
