@@ -149,7 +149,7 @@ def fit_all(args: argparse.Namespace) -> None:
                     leads=[0.0] if read is saccades else args.leads,
                     seed=args.seed,
                 )
-            except mc.MotorcostError as error:
+            except (mc.InputError, mc.ConvergenceError) as error:
                 row = {"failed": str(error)}
             with written_whole(path) as draft:
                 draft.write_text(json.dumps({"person": person, "part": part, **row}))
