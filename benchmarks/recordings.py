@@ -55,13 +55,16 @@ def pointing(file: Path, speed: float) -> mc.Movements:
 
 def centre_out(file: Path, speed: float) -> mc.Movements:
     """Reaches of one person with a mouse, without those that are not to be used."""
-    movements = mc.io.read(
-        file,
+    import pandas as pd  # needed for this file only
+
+    samples = pd.read_csv(file)
+    movements = mc.io.from_frame(
+        samples[(samples["visible"] == 1) & (samples["phase"] == "out")],
+        trial=["trial", "condition", "order", "target_index"],
         time="t_s",
         channels=["x", "y"],
-        conditions=["target_x", "target_y", "phase"],
+        conditions=["target_x", "target_y"],
     )
-    movements = movements.keep(movements.conditions["phase"] == "out", "return movements")
     movements = movements.scaled(SCREEN, "m", ["x", "y", "target_x", "target_y"])
     turned = movements.along(("target_x", "target_y"))
     return turned.cut(speed, channels=("position", "lateral")).select(["position"], ["target"])
