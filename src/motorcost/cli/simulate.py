@@ -153,4 +153,4 @@ def _list_parameters(task: Any) -> None:
     defaults = mc.tasks.defaults(task)
     for name, parameter in mc.tasks.parameters(task).items():
         value = f"{defaults[name]:g} {parameter.unit}".strip()
-        typer.echo(f"{name:<15}{parameter.role:<11}{value:<18}{parameter.about}")
+        typer.echo(f"{name:<20}{parameter.role:<11}{value:<18}{parameter.about}")
