@@ -55,13 +55,14 @@ class BatchedObjective:
         # While the last searches end, most of a large batch would only be filled up: smaller sizes
         # are compiled when they are needed. On a CPU batches are small and compiling is dear.
         self._sizes = [size]
+        self._compiled: set[int] = set()
         while self._sizes[-1] >= SMALLEST_LARGE_BATCH:
             self._sizes.append(self._sizes[-1] // SMALLER)
 
     def values_only(self) -> BatchedObjective:
         """The same without gradients."""
         other = copy.copy(self)
-        other._gradient = False
+        other._gradient, other._compiled = False, set()
         return other
 
     def __call__(self, which: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -106,6 +107,11 @@ class BatchedObjective:
                 )
             )
 
+        if batches and size not in self._compiled:
+            # Alone, or each core would compile the program for itself.
+            yield batches[0], computed(batches[0])
+            self._compiled.add(size)
+            batches = batches[1:]
         with ThreadPoolExecutor(self._cores) as pool:
             yield from zip(batches, pool.map(computed, batches), strict=True)
 

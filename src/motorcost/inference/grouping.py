@@ -37,7 +37,7 @@ Models = tuple[Problem, Policy | None, Observer]
 Kind = tuple[int, tuple[Any, ...]]  # a length, and a value for each condition
 
 # Lengths of trials that run together: the longest is at most so many times the shortest.
-_ALIKE_IN_LENGTH = 1.5
+_ALIKE_IN_LENGTH = 3.0
 
 # Conditions with unequal numbers of trials run together if they are padded to at most so many
 # times the number of trials.
