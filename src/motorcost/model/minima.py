@@ -100,11 +100,11 @@ def lowest_minimum(problem: Problem, tolerance: Any, max_iterations: int) -> Low
 
     # From here on the batch has exactly one axis.
     batch = first.cost.shape
-    flat = jax.tree.map(
+    flat_problem, flat_alone = jax.tree.map(
         lambda leaf: leaf.reshape(*leaf.shape[: leaf.ndim - len(batch)], wanted.size),
         (problem, alone),
     )
-    found = _look_further(*flat, wanted.ravel(), tolerance, max_iterations)
+    found = _look_further(flat_problem, flat_alone, wanted.ravel(), tolerance, max_iterations)
     return jax.tree.map(lambda leaf, like: leaf.reshape(like.shape), found, alone)
 
 
