@@ -41,8 +41,8 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     rng = np.random.default_rng(0)
     values = {
-        name: jnp.exp(rng.uniform(np.log(ends[0]), np.log(ends[1]), size=points))
-        for name, ends in SUPPORTS.items()
+        name: jnp.exp(rng.uniform(np.log(low), np.log(high), size=points))
+        for name, (low, high) in SUPPORTS.items()
     }
     problems = jax.jit(jax.vmap(lambda point: mc.tasks.reaching(**point), out_axes=-1))(values)
 
