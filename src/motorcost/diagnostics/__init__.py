@@ -2,6 +2,7 @@
 
 from motorcost.diagnostics.adequacy import Adequacy, Channel, check_fit
 from motorcost.diagnostics.comparison import Comparison, compare, cross_validate
+from motorcost.diagnostics.plausibility import Plausibility, plausibility
 from motorcost.diagnostics.precision import Precision, expected_precision
 from motorcost.diagnostics.replicates import simulate_like
 from motorcost.diagnostics.resampling import Bootstrap, bootstrap
@@ -11,11 +12,13 @@ __all__ = [
     "Bootstrap",
     "Channel",
     "Comparison",
+    "Plausibility",
     "Precision",
     "bootstrap",
     "check_fit",
     "compare",
     "cross_validate",
     "expected_precision",
+    "plausibility",
     "simulate_like",
 ]
