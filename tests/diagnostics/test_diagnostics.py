@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import motorcost as mc
 from motorcost.diagnostics import Precision
-from motorcost.diagnostics.replicates import replicated_samples
+from motorcost.diagnostics.replicates import filtered_experiments, replicated_samples
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.objective import scores
 from motorcost.fitting.specification import make_objective
@@ -212,6 +212,90 @@ def test_what_is_reported_of_innovations(fit):
     low, high = np.quantile(replicates, [0.025, 0.975], axis=0)
     inside = ((observed > low) & (observed < high)).mean()
     assert_allclose(channel.coverage, inside, atol=0.03)
+
+
+def test_filtered_experiments_are_replicates_with_their_likelihoods(fit):
+    """Samples of the same key as `simulate_like`; innovations as of `track_beliefs`."""
+    found = filtered_experiments(fit, n_replicates=3, key=KEY)
+    replicated = replicated_samples(fit, n_replicates=3, key=KEY)
+    assert_allclose(found.samples[1:], replicated)
+    assert_allclose(found.samples[0], fit.trials.observed)
+    assert_allclose(found.innovations[0], fit.beliefs().innovations, atol=1e-9)
+    problem, observer = fit.at(steps=STEPS)
+    policy = mc.solve(problem)
+    for values, samples in zip(found.log_likelihoods[[0, 2]], found.samples[[0, 2]], strict=True):
+        alone = mc.log_likelihood(
+            problem, samples, policy=policy, observer=observer, per_trial=True
+        )
+        assert_allclose(values, alone, rtol=1e-9)
+    assert_allclose(
+        found.course, np.tile(mc.moments(problem, policy).state_mean[:, 1:2], (N, 1, 1)), atol=1e-12
+    )
+
+
+def changed(fit, change):
+    """The fit with other samples: what the function makes of those that the model simulates."""
+    samples = replicated_samples(fit, n_replicates=1, key=jax.random.key(11))[0].copy()
+    trials = eqx.tree_at(lambda t: t.observed, fit.trials, jnp.asarray(change(samples)))
+    return of_other_data(fit, trials)
+
+
+def test_a_band_that_holds_too_much_is_a_misfit(fit):
+    def narrower(samples):
+        mean = np.nanmean(samples, axis=0)
+        return mean + 0.4 * (samples - mean)
+
+    check = mc.check_fit(changed(fit, narrower), key=KEY)
+    (channel,) = check.channels
+    assert channel.coverage > 0.98
+    assert {"coverage", "half"} & set(channel.missed)
+    assert "trials differ less from the model's mean than its own do" in str(check)
+    assert "nothing large" not in str(check)
+
+
+def test_a_few_jumps_are_a_misfit(fit):
+    def jumping(samples):
+        samples[[2, 9, 15, 22], [4, 6, 3, 8]] += 0.1  # ten times the noise of the recording
+        return samples
+
+    check = mc.check_fit(changed(fit, jumping), key=KEY)
+    (channel,) = check.channels
+    assert channel.kurtosis > 8
+    assert "velocity has more large misses than the model says: the kurtosis" in str(check)
+    assert set(check.outlying) == {2, 9, 15, 22}
+    assert {trial.trial for trial in check.worst} < {2, 9, 15, 22}
+    assert "4 trials are hardly possible in the model; the least probable is trial" in str(check)
+
+
+def test_the_group_that_fits_worst_is_named(fit):
+    def of_another(samples):
+        samples[20:] = record(3, n=10, tau=0.08).observed
+        return samples
+
+    block = np.repeat(["early", "middle", "late"], 10)
+    check = mc.check_fit(changed(fit, of_another), key=KEY, by={"block": block})
+    early, late, _ = check.groups["block"]
+    assert (early.where, early.trials) == ("for block early", 10)
+    assert early.missed == ()
+    assert late.missed
+    line = f"It is worst for block late (10 trials), in velocity: {late.numbers}."
+    assert line in check.verdicts
+    assert check.worst[0].about == "block late"
+
+
+def test_nothing_is_concluded_from_a_search_that_did_not_settle(fit):
+    check = mc.check_fit(replace(fit, converged=False), key=KEY)
+    assert not check.passed
+    assert check.conclusion == ["The search did not settle: whether the model fits cannot be said."]
+    assert "nothing large" not in str(check)
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+def test_bad_checks(fit):
+    with pytest.raises(mc.InputError, match="n_replicates must be at least 10"):
+        mc.check_fit(fit, key=KEY, n_replicates=9)
+    with pytest.raises(mc.InputError, match=r"label 'block' must have one value per trial \(30\)"):
+        mc.check_fit(fit, key=KEY, by={"block": [1, 2]})
 
 
 # --- before an experiment ---

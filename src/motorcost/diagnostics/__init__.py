@@ -1,6 +1,7 @@
 """How far to trust a fit: uncertainty, checks of the model, and comparison with others."""
 
-from motorcost.diagnostics.adequacy import Adequacy, Channel, check_fit
+from motorcost.diagnostics.adequacy import Adequacy, Channel, TrialFit
+from motorcost.diagnostics.checking import check_fit
 from motorcost.diagnostics.comparison import Comparison, compare, cross_validate
 from motorcost.diagnostics.plausibility import Plausibility, plausibility
 from motorcost.diagnostics.precision import Precision, expected_precision
@@ -14,6 +15,7 @@ __all__ = [
     "Comparison",
     "Plausibility",
     "Precision",
+    "TrialFit",
     "bootstrap",
     "check_fit",
     "compare",

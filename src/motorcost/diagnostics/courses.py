@@ -87,7 +87,7 @@ def compared(fit: Fit, trials: ExpectedTrials, found: np.ndarray) -> tuple[Cours
     """Compare the channels of the agent with the recorded ones, in trials with a policy."""
     which = trials.which[found]
     observed = np.asarray(fit.trials.observed)[which]
-    mean, sd = trials.expected.mean[found], trials.expected.sd[found]
+    mean, sd = (np.asarray(part)[found] for part in (trials.expected.mean, trials.expected.sd))
     directed = bool(trials.expected.directed[found].any())
     steps = min(observed.shape[1], mean.shape[1])
     names = zip(fit.trials.channel_names, fit.trials.channel_units, strict=True)

@@ -137,7 +137,7 @@ def plausibility(fit: Fit) -> Plausibility:
         idle_cost=float(np.mean(expected.idle_cost[found])),
         shares=_shares(trials, found),
         motor_noise=float(np.max(expected.motor_noise[found])),
-        body=tuple(_at_the_edge(fit)),
+        body=tuple(implausible_body(fit)),
         settled=fit.converged,
     )
 
@@ -146,7 +146,7 @@ def _shares(trials: ExpectedTrials, found: np.ndarray) -> dict[str, float]:
     """The parts of the expected cost, by the states that they are about."""
     costs = trials.expected.state_costs[found].mean(axis=0)
     effort = float(trials.expected.effort[found].mean())
-    coupled = trials.expected.coupling[found].sum(axis=0) > 0
+    coupled = np.asarray(trials.expected.coupling)[found].sum(axis=0) > 0
     whole = float(costs.sum()) + effort
     shares = {}
     for states in _connected(coupled):
@@ -210,8 +210,9 @@ def _doubts(channel: CourseComparison) -> list[str]:
     return lines
 
 
-def _at_the_edge(fit: Fit) -> list[str]:
-    """Constants of the body that are at the edge of their support, or beyond the usual one."""
+def implausible_body(fit: Fit) -> list[str]:
+    """Return sentences on constants of the body that are at the edge of their support, or beyond
+    the usual one."""
     task = fit.objective.task
     declared: Mapping[str, Any] = declared_parameters(task) if hasattr(task, "parameters") else {}
     lines = []

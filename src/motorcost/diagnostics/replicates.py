@@ -1,5 +1,6 @@
 """New trials of the same design: what the fitted model would have done."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -50,7 +51,8 @@ def replicated_samples(fit: Fit, *, n_replicates: int, key: Any) -> Float[np.nda
     return np.asarray(_replicates(fit.objective, jnp.asarray(fit.point), n_replicates, key))
 
 
-class FilteredExperiments(eqx.Module):
+@dataclass(frozen=True)
+class FilteredExperiments:
     """The recorded experiment and R simulated ones, through the filter at the estimates.
 
     The first axis is that of experiments: the recorded one first, then the simulated ones. All have
@@ -61,10 +63,10 @@ class FilteredExperiments(eqx.Module):
     - `course`: the exact mean of the samples of each trial, in the model.
     """
 
-    samples: Float[Array | np.ndarray, "E N T o"]
-    innovations: Float[Array | np.ndarray, "E N T o"]
-    log_likelihoods: Float[Array | np.ndarray, "E N"]
-    course: Float[Array | np.ndarray, "N T o"]
+    samples: Float[np.ndarray, "E N T o"]
+    innovations: Float[np.ndarray, "E N T o"]
+    log_likelihoods: Float[np.ndarray, "E N"]
+    course: Float[np.ndarray, "N T o"]
 
 
 def filtered_experiments(fit: Fit, *, n_replicates: int, key: Any) -> FilteredExperiments:
@@ -72,7 +74,7 @@ def filtered_experiments(fit: Fit, *, n_replicates: int, key: Any) -> FilteredEx
     checks.random_key(key)
     checks.whole("n_replicates", n_replicates, 1, "experiments to simulate")
     found = _filtered(fit.objective, jnp.asarray(fit.point), n_replicates, key)
-    return jax.tree.map(np.asarray, found)
+    return FilteredExperiments(*map(np.asarray, found))
 
 
 @eqx.filter_jit
@@ -92,7 +94,8 @@ def _replicates(
 @eqx.filter_jit
 def _filtered(
     objective: Objective, point: Float[Array, " p"], n: int, key: Any
-) -> FilteredExperiments:
+) -> tuple[Array, Array, Array, Array]:
+    """The fields of `FilteredExperiments`, in their order."""
     trials = objective.trials
     N, T, o = trials.observed.shape
     samples = jnp.full((n + 1, N, T, o), jnp.nan).at[0].set(trials.observed)
@@ -115,7 +118,7 @@ def _filtered(
         course = course.at[which, :length].set(mean[filled])
     within = np.arange(T) < trials.lengths[:, None]
     innovations = jnp.where(within[None, :, :, None], innovations, jnp.nan)
-    return FilteredExperiments(samples, innovations, log_likelihoods, course)
+    return samples, innovations, log_likelihoods, course
 
 
 def _through_the_filter(
@@ -149,10 +152,11 @@ def _through_the_filter(
 
 
 def _group_replicates(group: Group, n: int, key: Any) -> Float[Array, "R C N T o"]:
+    """Simulated samples of a group whose policies are known."""
     conditions, in_each = group.samples.shape[:2]
 
     def simulated(
-        problem: Problem, policy: Policy, observer: Observer, starts: Any, key: Any
+        problem: Problem, policy: Any, observer: Observer, starts: Any, key: Any
     ) -> Array:
         initial = None if starts is None else jnp.tile(starts, (n, 1))
         new = simulate(

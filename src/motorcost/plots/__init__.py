@@ -7,6 +7,7 @@ from motorcost.plots.fits import (
     plot_predictions,
     plot_profiles,
     plot_starts,
+    plot_worst_trials,
 )
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "plot_profiles",
     "plot_starts",
     "plot_trials",
+    "plot_worst_trials",
 ]

@@ -13,10 +13,12 @@ from motorcost.diagnostics import (
     Adequacy,
     Bootstrap,
     Comparison,
+    Plausibility,
     bootstrap,
     check_fit,
     compare,
     cross_validate,
+    plausibility,
 )
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting import baselines
@@ -39,7 +41,8 @@ class Analysis:
 
     - `trials`, `notes`: the trials that were fitted, and what was done to the data.
     - `checksum`: SHA-256 of the data.
-    - `fit`: the maximum; `adequacy`: whether the model explains the data.
+    - `fit`: the maximum; `adequacy`: whether the model explains the data; `plausibility`: what
+      the fitted agent does.
     - `profiles`: profile likelihoods of all parameters.
     - `slices`: by parameter, points on its search scale and the log likelihood there, the other
       parameters at their estimates.
@@ -56,6 +59,7 @@ class Analysis:
     checksum: str
     fit: Fit
     adequacy: Adequacy | None = None
+    plausibility: Plausibility | None = None
     profiles: list[Profile] | None = None
     slices: dict[str, tuple[np.ndarray, np.ndarray]] | None = None
     cross_validated: float | None = None
@@ -131,19 +135,26 @@ class _Run:
         return self.study.folds if len(self.trials) >= 2 * self.study.folds else 0
 
 
+_Stage = tuple[bool, str, Callable[[_Run, Analysis], None]]
+
+
 def _after_the_fit(run: _Run, result: Analysis) -> None:
     """Run the stages that a study asks for, in order. One that cannot be done is noted: the fit is
-    good without it."""
-    study = run.study
-    stages: list[tuple[bool, str, Callable[[_Run, Analysis], None]]] = [
-        (True, "check", _check),
+    good without it. Those that start from a maximum are left out where none was found."""
+    study, settled = run.study, result.fit.converged
+    always: list[_Stage] = [(True, "check", _check), (True, "look at the agent", _look)]
+    from_a_maximum: list[_Stage] = [
         (study.profiles, "profile", _profile),
         (run.folds >= 2 and not study.baselines, "cross-validation", _validate),
         (study.bootstrap > 0, "bootstrap", _resample),
         (study.baselines, "comparison with baselines", _compare),
     ]
+    left_out = [name for is_asked_for, name, _ in from_a_maximum if is_asked_for]
+    if left_out and not settled:
+        note = f"the search did not settle, so there is no {', no '.join(left_out)}"
+        result.notes = (*result.notes, note)
     try:
-        for is_asked_for, name, stage in stages:
+        for is_asked_for, name, stage in [*always, *(from_a_maximum if settled else [])]:
             try:
                 if is_asked_for:
                     stage(run, result)
@@ -155,7 +166,20 @@ def _after_the_fit(run: _Run, result: Analysis) -> None:
 
 def _check(run: _Run, result: Analysis) -> None:
     run.progress("checks", 0, None)
-    result.adequacy = check_fit(result.fit, key=run.random_key(1))
+    result.adequacy = check_fit(
+        result.fit, key=run.random_key(1), by=labels_of(run.trials, result.fit)
+    )
+
+
+def labels_of(trials: Trials, fit: Fit) -> dict[str, np.ndarray]:
+    """Return the conditions of trials that their fit does not have: subjects, blocks and others
+    that the task does not take."""
+    return {n: values for n, values in trials.conditions.items() if n not in fit.conditions}
+
+
+def _look(run: _Run, result: Analysis) -> None:
+    run.progress("what the agent does", 0, None)
+    result.plausibility = plausibility(result.fit)
 
 
 def _profile(run: _Run, result: Analysis) -> None:
