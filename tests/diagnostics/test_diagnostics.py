@@ -292,7 +292,7 @@ def test_nothing_is_concluded_from_a_search_that_did_not_settle(fit):
 
 @pytest.mark.usefixtures("as_users_call_it")
 def test_bad_checks(fit):
-    with pytest.raises(mc.InputError, match="n_replicates must be at least 10"):
+    with pytest.raises(mc.InputError, match=r"n_replicates .* must be at least 10, got 9"):
         mc.check_fit(fit, key=KEY, n_replicates=9)
     with pytest.raises(mc.InputError, match=r"label 'block' must have one value per trial \(30\)"):
         mc.check_fit(fit, key=KEY, by={"block": [1, 2]})
