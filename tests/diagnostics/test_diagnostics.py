@@ -8,7 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from motorcost.diagnostics import Precision
+from made import made_adequacy, made_fit, recorded
+from motorcost.diagnostics import Channel, Precision
+from motorcost.diagnostics.checking import groups_of
 from motorcost.diagnostics.replicates import filtered_experiments, replicated_samples
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.objective import scores
@@ -188,7 +190,7 @@ def test_few_replicates_do_not_make_a_model_fail(fit):
             {"seen": mc.ObserverSpec(["velocity"], noise=5e-3)},
             "velocity varies less from sample to sample",
         ),
-        ({"seen": mc.ObserverSpec(["velocity"], noise=3e-2)}, "velocity misses persist"),
+        ({"seen": mc.ObserverSpec(["velocity"], noise=3e-2)}, "velocity misses alternate"),
         ({"target": 0.2}, "velocity is on average more than predicted"),
         ({"tau": 0.1}, "of velocity samples lie within the band where"),
     ],
@@ -281,6 +283,41 @@ def test_the_group_that_fits_worst_is_named(fit):
     line = f"It is worst for block late (10 trials), in velocity: {late.numbers}."
     assert line in check.verdicts
     assert check.worst[0].about == "block late"
+
+
+def test_words_for_either_side():
+    right = Channel("angle", 90, 0.0, 1.0, 3.0, 0.0, 0.95, 0.95, 20)
+    assert right.verdicts == []
+    high = replace(right, mean=0.3, variance=2.0, kurtosis=18.0, lag=0.4, coverage=1.0, half=0.8)
+    low = replace(right, mean=-0.3, variance=0.4, kurtosis=1.5, lag=-0.4, coverage=0.6, half=0.2)
+    words = {
+        "mean": ("on average more", "on average less"),
+        "variance": ("varies more", "varies less"),
+        "kurtosis": ("more large misses", "fewer large misses"),
+        "lag": ("misses persist", "misses alternate"),
+        "coverage": ("differ less", "differ more"),
+        "half": ("differ less", "differ more"),
+    }
+    for name, expected in words.items():
+        for channel, said in zip((high, low), expected, strict=True):
+            (line,) = replace(channel, missed=(name,), where="mid-movement").verdicts
+            assert said in line
+            assert "angle mid-movement" in line
+    mixed = replace(right, coverage=0.8, half=0.7, missed=("coverage", "half"))
+    assert "a few much further" in mixed.verdicts[0]
+
+
+def test_a_phase_is_told_unless_the_whole_says_it():
+    whole = Channel("angle", 90, 0.0, 2.4, 3.0, 0.0, 0.95, 0.95, 20, missed=("variance",))
+    same = replace(whole, where="mid-movement", variance=3.0)
+    other = replace(whole, where="at start and end", variance=0.4)
+    made = made_adequacy(made_fit(["effort"], recorded()))
+    lines = replace(made, channels=(whole,), phases=(same, other), groups={}).verdicts
+    assert [line.split(" varies")[0] for line in lines] == ["angle", "angle at start and end"]
+    numbers = np.concatenate([np.linspace(0.1, 0.1004, 7), np.linspace(0.3, 0.4, 8)])
+    groups = groups_of("target", numbers)
+    assert [chosen.sum() for chosen in groups.values()] == [5, 5, 5]
+    assert groups_of("subject", np.array(["a"] * 5 + ["b"] * 3)).keys() == {"for subject a"}
 
 
 def test_nothing_is_concluded_from_a_search_that_did_not_settle(fit):

@@ -104,9 +104,12 @@ class Channel:
         )
 
     def _lag(self) -> str:
+        way, why = "alternate", "samples are noisier, or movements less smooth, than the model's"
+        if self.exceeds("lag"):
+            way, why = "persist", "the movement's course is not quite the model's"
         return (
-            f"{self.subject} misses persist from one sample to the next (correlation "
-            f"{self.lag:+.2f}): the movement's course is not quite the model's."
+            f"{self.subject} misses {way} from one sample to the next (correlation "
+            f"{self.lag:+.2f}): {why}."
         )
 
     def _coverage(self) -> str:

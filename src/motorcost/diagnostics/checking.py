@@ -61,7 +61,7 @@ def check_fit(
     experiments = filtered_experiments(fit, n_replicates=n_replicates, key=key)
     present = np.isfinite(experiments.samples[0]).any(axis=2)
     parts = {"": present, **phases(experiments.course, present)}
-    groups = {label: _groups(label, values) for label, values in labels.items()}
+    groups = {label: groups_of(label, values) for label, values in labels.items()}
     groups = {label: of_label for label, of_label in groups.items() if len(of_label) > 1}
     of_groups = {
         where: present & chosen[:, None]
@@ -154,15 +154,17 @@ def _labels(fit: Fit, by: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return labels
 
 
-def _groups(label: str, values: np.ndarray) -> dict[str, np.ndarray]:
-    """The trials of each group of a label, in words; thirds of what has many numbers."""
+def groups_of(label: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the trials of each group of a label, by the group in words: thirds of what has many
+    numbers. Groups of few trials are left out."""
     distinct = np.unique(values)
     if values.dtype.kind in "iuf" and len(distinct) > FEWEST_TRIALS:
         third = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
         groups = {
-            f"for {label} {values[chosen].min():.3g} to {values[chosen].max():.3g}": chosen
-            for chosen in (third == k for k in range(3))
-            if chosen.any()
+            f"for the {which} third of {label}, {values[third == k].min():.3g} to "
+            f"{values[third == k].max():.3g}": third == k
+            for k, which in enumerate(("lowest", "middle", "highest"))
+            if (third == k).any()
         }
     else:
         groups = {f"for {label} {_short(value)}": values == value for value in distinct}

@@ -58,9 +58,9 @@ class CourseComparison:
         """What the agent does in this channel beside the recording."""
         lines = [self._end_sentence()] if self.moves else []
         if np.isfinite(self.peak):
-            of, per = (f"speed of {self.name}", "/s") if self.moves else (self.name, "")
+            of, per = ("The speed of the", "/s") if self.moves else ("The", "")
             lines.append(
-                f"The agent's mean {of} peaks at {self.with_unit(self.peak, per)} after "
+                f"{of} agent's mean {self.name} peaks at {self.with_unit(self.peak, per)} after "
                 f"{self.peak_time:.3g} s and exceeds a tenth of that for {self.duration:.3g} s; "
                 f"recorded: {self.with_unit(self.recorded_peak, per)} after "
                 f"{self.recorded_peak_time:.3g} s, for {self.recorded_duration:.3g} s."

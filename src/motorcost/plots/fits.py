@@ -93,7 +93,7 @@ def plot_worst_trials(fit: Fit, adequacy: Adequacy) -> Figure:
     axes = figure.subplots(len(names), columns, squeeze=False, sharex=True, sharey="row")
     times = np.asarray(trials.times)
     for column, worst in enumerate(adequacy.worst):
-        about = f"trial {worst.trial + 1}, {worst.improbability:.1f} SD"
+        about = f"trial {worst.trial + 1}, {worst.improbability:.1f} SD below"
         axes[0, column].set_title(plain(about), fontsize=10)
         axes[-1, column].set_xlabel("time (s)")
         for row, name in enumerate(names):
