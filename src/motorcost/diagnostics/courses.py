@@ -30,7 +30,7 @@ class CourseComparison:
     - `peak`, `peak_time`, `duration`: of the mean course over trials, the peak speed, its time
       from the beginning of the trial, and for how long the speed exceeds a tenth of it. Of a
       channel that does not move they are about its size, in place of its speed. NaN where no
-      direction is known in advance.
+      direction is known in advance, and for a channel that is constant.
     """
 
     name: str
@@ -90,7 +90,11 @@ def compared(fit: Fit, trials: ExpectedTrials, found: np.ndarray) -> tuple[Cours
     mean, sd = (np.asarray(part)[found] for part in (trials.expected.mean, trials.expected.sd))
     directed = bool(trials.expected.directed[found].any())
     steps = min(observed.shape[1], mean.shape[1])
-    names = zip(fit.trials.channel_names, fit.trials.channel_units, strict=True)
+    # Samples whose unit is not known are taken to be in that of the model.
+    names = [
+        (name, unit or trials.state_units.get(name, ""))
+        for name, unit in zip(fit.trials.channel_names, fit.trials.channel_units, strict=True)
+    ]
     return tuple(
         _compared(
             name, unit, observed[:, :steps, i], mean[:, :steps, i], sd[:, :steps, i],
@@ -131,8 +135,8 @@ def _compared(
         covered = _rms(np.hypot(expected, sd[rows, last])) / distance if distance else np.nan
     rate = dt if moves else None
     courses = [_course(side, part, present, rate) for part in (mean, observed)]
-    nothing = (np.nan, np.nan, np.nan)
-    agent, recorded = [_peak(c, dt) for c in courses] if directed else [nothing, nothing]
+    nothing, shown = (np.nan, np.nan, np.nan), directed and ranges.any()
+    agent, recorded = [_peak(c, dt) for c in courses] if shown else [nothing, nothing]
     return CourseComparison(
         name=name,
         unit=unit,

@@ -60,12 +60,13 @@ class Expectation(eqx.Module):
 class ExpectedTrials:
     """The expectation for each of some fitted trials: `which` are their numbers, from 0.
 
-    The arrays of `expected` have the axis of trials in front, and are NumPy's.
+    The arrays of `expected` have the axis of trials in front, and are NumPy's. `state_units` are
+    the units of the states, by name.
     """
 
     which: np.ndarray
     expected: Expectation
-    state_names: tuple[str, ...]
+    state_units: dict[str, str]
 
 
 def expected_trials(fit: Fit, most_kinds: int) -> ExpectedTrials:
@@ -79,13 +80,11 @@ def expected_trials(fit: Fit, most_kinds: int) -> ExpectedTrials:
     which = np.array(sorted(trial for trials in members.values() for trial in trials))
     first = [trials[0] for trials in members.values()]
     starts = None if fit.trials.starts is None else fit.trials.starts[np.array(first)]
-    expected, state_names = _expectations(
-        fit.objective, jnp.asarray(fit.point), tuple(members), starts
-    )
+    expected, units = _expectations(fit.objective, jnp.asarray(fit.point), tuple(members), starts)
     place = {trial: i for i, trials in enumerate(members.values()) for trial in trials}
     order = np.array([place[trial] for trial in which.tolist()])
     of_trials = jax.tree.map(lambda leaf: np.asarray(leaf)[order], expected)
-    return ExpectedTrials(which, of_trials, state_names)
+    return ExpectedTrials(which, of_trials, dict(units))
 
 
 def representative(fit: Fit, most_kinds: int) -> dict[Kind, list[int]]:
@@ -108,8 +107,8 @@ def _expectations(
     point: Float[Array, " p"],
     kinds: tuple[Kind, ...],
     starts: Float[Array, "kinds n"] | None,
-) -> tuple[Expectation, tuple[str, ...]]:
-    """The expectation for each kind of trial, and the names of the states.
+) -> tuple[Expectation, list[tuple[str, str]]]:
+    """The expectation for each kind of trial, and the states' names and units.
 
     All are padded to the longest, so that one program solves them together.
     """
@@ -128,7 +127,8 @@ def _expectations(
         return _expectation(problem, policy, observer, mean_1, cov_1)
 
     expected = jax.vmap(of_kind)(problems, solve_each(problems), observers, starts)
-    return expected, problems.state_names
+    # Pairs keep their order, which JAX would change in a dictionary.
+    return expected, list(zip(problems.state_names, problems.state_units, strict=True))
 
 
 def _expectation(

@@ -148,9 +148,9 @@ def _shares(trials: ExpectedTrials, found: np.ndarray) -> dict[str, float]:
     effort = float(trials.expected.effort[found].mean())
     coupled = np.asarray(trials.expected.coupling)[found].sum(axis=0) > 0
     whole = float(costs.sum()) + effort
-    shares = {}
+    names, shares = list(trials.state_units), {}
     for states in _connected(coupled):
-        name = ", ".join(trials.state_names[i] for i in states)
+        name = ", ".join(names[i] for i in states)
         shares[name] = float(costs[np.ix_(states, states)].sum()) / whole
     return shares | {"effort": effort / whole}
 
