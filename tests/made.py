@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import motorcost as mc
-from motorcost.diagnostics import Adequacy, Channel
+from motorcost.diagnostics import Adequacy, Channel, Plausibility, TrialFit
+from motorcost.diagnostics.courses import CourseComparison
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.optimise import Found
 from motorcost.fitting.profiles import Profile
@@ -83,7 +84,28 @@ def made_adequacy(fit):
         predicted_cov=jnp.ones((*observed.shape, observed.shape[2])),
         innovations=jnp.asarray(innovations),
     )
-    return Adequacy(tuple(channels), beliefs, replicates)
+    worst = (TrialFit(0, "target 0.1", 1.0, 2.0, 3.0),)
+    return Adequacy(
+        tuple(channels),
+        beliefs,
+        replicates,
+        phases=(replace(channels[0], where="mid-movement"),),
+        groups={"target": (replace(channels[0], where="for target 0.1"),)},
+        worst=worst,
+        settled=fit.converged,
+    )
+
+
+def made_plausibility(fit, **changed):
+    course = CourseComparison(
+        name="position", unit="m", trials=3, moves=True, distance=0.1, covered=0.98, off=-0.002,
+        end_sd=0.01, recorded_end_sd=0.012, peak=0.5, recorded_peak=0.55, peak_time=0.15,
+        recorded_peak_time=0.14, duration=0.3, recorded_duration=0.31,
+    )  # fmt: skip
+    shares = {"position, target": 0.5, "velocity": 0.2, "effort": 0.3}
+    return replace(
+        Plausibility((course,), 1e-3, 1e-2, shares, 0.5, settled=fit.converged), **changed
+    )
 
 
 def made_profile(fit, name, width=1.0, ends=None):
@@ -104,6 +126,7 @@ def made_analysis(fit, **changed):
     )
     adequacy = None if fit.interrupted else made_adequacy(fit)
     analysis = Analysis(study, fit.trials, ("a note",), "0" * 64, fit, adequacy=adequacy)
+    analysis.plausibility = None if fit.interrupted else made_plausibility(fit)
     return replace(analysis, **changed)
 
 

@@ -225,6 +225,7 @@ def test_options_and_a_study_file_find_the_same(monkeypatch, folder, tmp_path, c
     assert code == 0
     said = capsys.readouterr()
     assert "Report: " in said.out
+    assert "The agent's position ends" in said.out
     assert "searching ..." in said.err.splitlines()
     by_options, by_file = result_in(tmp_path / "fit"), result_in(folder / "fit")
     for key in ("estimates", "standard_errors", "intervals", "log_likelihood", "starts", "data"):

@@ -8,8 +8,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from motorcost.diagnostics import Precision
-from motorcost.diagnostics.replicates import replicated_samples
+from made import made_adequacy, made_fit, recorded
+from motorcost.diagnostics import Channel, Precision
+from motorcost.diagnostics.checking import groups_of
+from motorcost.diagnostics.replicates import filtered_experiments, replicated_samples
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.objective import scores
 from motorcost.fitting.specification import make_objective
@@ -188,7 +190,7 @@ def test_few_replicates_do_not_make_a_model_fail(fit):
             {"seen": mc.ObserverSpec(["velocity"], noise=5e-3)},
             "velocity varies less from sample to sample",
         ),
-        ({"seen": mc.ObserverSpec(["velocity"], noise=3e-2)}, "velocity misses persist"),
+        ({"seen": mc.ObserverSpec(["velocity"], noise=3e-2)}, "velocity misses alternate"),
         ({"target": 0.2}, "velocity is on average more than predicted"),
         ({"tau": 0.1}, "of velocity samples lie within the band where"),
     ],
@@ -212,6 +214,125 @@ def test_what_is_reported_of_innovations(fit):
     low, high = np.quantile(replicates, [0.025, 0.975], axis=0)
     inside = ((observed > low) & (observed < high)).mean()
     assert_allclose(channel.coverage, inside, atol=0.03)
+
+
+def test_filtered_experiments_are_replicates_with_their_likelihoods(fit):
+    """Samples of the same key as `simulate_like`; innovations as of `track_beliefs`."""
+    found = filtered_experiments(fit, n_replicates=3, key=KEY)
+    replicated = replicated_samples(fit, n_replicates=3, key=KEY)
+    assert_allclose(found.samples[1:], replicated)
+    assert_allclose(found.samples[0], fit.trials.observed)
+    assert_allclose(found.innovations[0], fit.beliefs().innovations, atol=1e-9)
+    problem, observer = fit.at(steps=STEPS)
+    policy = mc.solve(problem)
+    for values, samples in zip(found.log_likelihoods[[0, 2]], found.samples[[0, 2]], strict=True):
+        alone = mc.log_likelihood(
+            problem, samples, policy=policy, observer=observer, per_trial=True
+        )
+        assert_allclose(values, alone, rtol=1e-9)
+    assert_allclose(
+        found.course, np.tile(mc.moments(problem, policy).state_mean[:, 1:2], (N, 1, 1)), atol=1e-12
+    )
+
+
+def changed(fit, change):
+    """The fit with other samples: what the function makes of those that the model simulates."""
+    samples = replicated_samples(fit, n_replicates=1, key=jax.random.key(11))[0].copy()
+    trials = eqx.tree_at(lambda t: t.observed, fit.trials, jnp.asarray(change(samples)))
+    return of_other_data(fit, trials)
+
+
+def test_a_band_that_holds_too_much_is_a_misfit(fit):
+    def narrower(samples):
+        mean = np.nanmean(samples, axis=0)
+        return mean + 0.4 * (samples - mean)
+
+    check = mc.check_fit(changed(fit, narrower), key=KEY)
+    (channel,) = check.channels
+    assert channel.coverage > 0.98
+    assert {"coverage", "half"} & set(channel.missed)
+    assert "trials differ less from the model's mean than its own do" in str(check)
+    assert "nothing large" not in str(check)
+
+
+def test_a_few_jumps_are_a_misfit(fit):
+    def jumping(samples):
+        samples[[2, 9, 15, 22], [4, 6, 3, 8]] += 0.1  # ten times the noise of the recording
+        return samples
+
+    check = mc.check_fit(changed(fit, jumping), key=KEY)
+    (channel,) = check.channels
+    assert channel.kurtosis > 8
+    assert "velocity has more large misses than the model says: the kurtosis" in str(check)
+    assert set(check.outlying) == {2, 9, 15, 22}
+    assert {trial.trial for trial in check.worst} < {2, 9, 15, 22}
+    assert "4 trials are hardly possible in the model; the least probable is trial" in str(check)
+
+
+def test_the_group_that_fits_worst_is_named(fit):
+    def of_another(samples):
+        samples[20:] = record(3, n=10, tau=0.08).observed
+        return samples
+
+    block = np.repeat(["early", "middle", "late"], 10)
+    check = mc.check_fit(changed(fit, of_another), key=KEY, by={"block": block})
+    early, late, _ = check.groups["block"]
+    assert (early.where, early.trials) == ("for block early", 10)
+    assert early.missed == ()
+    assert late.missed
+    line = f"It is worst for block late (10 trials), in velocity: {late.numbers}."
+    assert line in check.verdicts
+    assert check.worst[0].about == "block late"
+
+
+def test_words_for_either_side():
+    right = Channel("angle", 90, 0.0, 1.0, 3.0, 0.0, 0.95, 0.95, 20)
+    assert right.verdicts == []
+    high = replace(right, mean=0.3, variance=2.0, kurtosis=18.0, lag=0.4, coverage=1.0, half=0.8)
+    low = replace(right, mean=-0.3, variance=0.4, kurtosis=1.5, lag=-0.4, coverage=0.6, half=0.2)
+    words = {
+        "mean": ("on average more", "on average less"),
+        "variance": ("varies more", "varies less"),
+        "kurtosis": ("more large misses", "fewer large misses"),
+        "lag": ("misses persist", "misses alternate"),
+        "coverage": ("differ less", "differ more"),
+        "half": ("differ less", "differ more"),
+    }
+    for name, expected in words.items():
+        for channel, said in zip((high, low), expected, strict=True):
+            (line,) = replace(channel, missed=(name,), where="mid-movement").verdicts
+            assert said in line
+            assert "angle mid-movement" in line
+    mixed = replace(right, coverage=0.8, half=0.7, missed=("coverage", "half"))
+    assert "a few much further" in mixed.verdicts[0]
+
+
+def test_a_phase_is_told_unless_the_whole_says_it():
+    whole = Channel("angle", 90, 0.0, 2.4, 3.0, 0.0, 0.95, 0.95, 20, missed=("variance",))
+    same = replace(whole, where="mid-movement", variance=3.0)
+    other = replace(whole, where="at start and end", variance=0.4)
+    made = made_adequacy(made_fit(["effort"], recorded()))
+    lines = replace(made, channels=(whole,), phases=(same, other), groups={}).verdicts
+    assert [line.split(" varies")[0] for line in lines] == ["angle", "angle at start and end"]
+    numbers = np.concatenate([np.linspace(0.1, 0.1004, 7), np.linspace(0.3, 0.4, 8)])
+    groups = groups_of("target", numbers)
+    assert [chosen.sum() for chosen in groups.values()] == [5, 5, 5]
+    assert groups_of("subject", np.array(["a"] * 5 + ["b"] * 3)).keys() == {"for subject a"}
+
+
+def test_nothing_is_concluded_from_a_search_that_did_not_settle(fit):
+    check = mc.check_fit(replace(fit, converged=False), key=KEY)
+    assert not check.passed
+    assert check.conclusion == ["The search did not settle: whether the model fits cannot be said."]
+    assert "nothing large" not in str(check)
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+def test_bad_checks(fit):
+    with pytest.raises(mc.InputError, match=r"n_replicates .* must be at least 10, got 9"):
+        mc.check_fit(fit, key=KEY, n_replicates=9)
+    with pytest.raises(mc.InputError, match=r"label 'block' must have one value per trial \(30\)"):
+        mc.check_fit(fit, key=KEY, by={"block": [1, 2]})
 
 
 # --- before an experiment ---

@@ -243,7 +243,7 @@ def test_a_notebook_shows_a_fit_as_a_table():
     html = made_fit(free, trials, notes=(f"a note on {EVIL}",))._repr_html_()
     assert EVIL not in html
     assert html.count("&lt;script&gt;") == 2
-    for shown in ("<table>", "m²/N²", "95 % interval", "2 of 3 starts found this maximum."):
+    for shown in ("<table>", "m²/N²", "95 % interval", "2 of 3 searches found this maximum."):
         assert shown in html
 
 

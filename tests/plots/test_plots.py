@@ -101,6 +101,7 @@ def test_every_picture_of_a_fit_can_be_drawn(what):
     panels = drawn(mc.plots.plot_predictions(fit, adequacy)).axes
     assert len(panels) % len(fit.trials.channel_names) == 0
     drawn(mc.plots.plot_innovations(adequacy))
+    drawn(mc.plots.plot_worst_trials(fit, adequacy))
     for width in (2.0, 0.3, 1e-2, 1e-4):
         profiles = [made_profile(fit, name, width) for name in fit.names]
         slices = {p.name: (p.points, p.log_likelihoods) for p in profiles}

@@ -9,9 +9,17 @@ import pytest
 from matplotlib.figure import Figure
 
 import motorcost as mc
-from made import FITS, made_analysis, made_fit, made_profile, recorded
+from made import FITS, made_analysis, made_fit, made_plausibility, made_profile, recorded
 from motorcost import demo
-from motorcost.report import Picture, Points, Section, Table, write_fit, write_report
+from motorcost.report import (
+    Picture,
+    Points,
+    Section,
+    Table,
+    read_result,
+    write_fit,
+    write_report,
+)
 from motorcost.study.settings import Study
 
 EVIL = "<script>alert('x')</script> \"&quot; {{ title }} </main>"
@@ -105,15 +113,47 @@ def test_every_fit_has_a_report(tmp_path, what):
     if fit.interrupted:
         assert drawn == ["starts"]
         assert "The search was interrupted" in page.text
-    else:
-        assert {"starts", "estimates", "profiles", "data-and-model"} <= set(drawn)
+    elif fit.converged:
+        assert {"starts", "estimates", "profiles", "data-and-model", "worst-trials"} <= set(drawn)
+    else:  # without a maximum there are no intervals and no profiles
+        assert {"starts", "data-and-model", "worst-trials"} <= set(drawn)
+        assert not {"estimates", "profiles"} & set(drawn)
 
 
 def test_a_report_says_what_is_wrong(tmp_path):
-    fit = made_fit(["effort"], recorded(), converged=False)
+    fit = made_fit({"effort": mc.LogUniform(1e-8, 1e-2)}, recorded(), information=0.0)
     page = page_of(made_analysis(fit), tmp_path)
     assert "The estimates need care: see below." in page.text
-    assert "The search did not settle" in page.text
+
+
+def test_a_report_of_a_search_that_did_not_settle_claims_nothing(tmp_path):
+    fit = made_fit(["effort"], recorded(), converged=False)
+    profiles = [made_profile(fit, "effort")]
+    page = page_of(made_analysis(fit, profiles=profiles), tmp_path)
+    assert "The search did not settle: these are the best values that it found" in page.text
+    assert "The search did not settle: whether the model fits cannot be said." in page.text
+    low, high = fit.interval()["effort"]
+    for claim in ("nothing large", "interval", "within the interval", f"{low:.4g} to {high:.4g}"):
+        assert claim not in page.text
+    result = read_result(tmp_path)
+    assert result["checks"]["passed"] is None
+    assert result["standard_errors"] == {"effort": None}
+    assert result["intervals"] == {"effort": [None, None]}
+
+
+def test_a_report_says_what_the_agent_does(tmp_path):
+    fit = made_fit(["effort"], recorded())
+    strong = made_plausibility(fit, motor_noise=1.73)
+    analysis = made_analysis(fit, plausibility=strong)
+    page = page_of(analysis, tmp_path)
+    for line in [*strong.sentences, *strong.warnings]:
+        assert line in page.text
+    assert "Some of what the fitted agent does is not plausible: see below." in page.text
+    result = read_result(tmp_path)["plausibility"]
+    assert result["sentences"] == strong.sentences
+    assert result["warnings"][0].startswith("The motor noise is 1.73")
+    assert result["channels"]["position"]["covered"] == 0.98
+    assert "not plausible" not in page_of(made_analysis(fit), tmp_path).text
 
 
 def test_a_report_shows_numbers_as_the_fit_has_them(tmp_path):

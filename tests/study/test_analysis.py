@@ -197,6 +197,29 @@ def test_an_interrupted_baseline_keeps_the_fit(study, found, monkeypatch):
     assert result_of(stopped)["baselines"] == []
 
 
+def test_without_a_maximum_nothing_starts_from_one(study, found, monkeypatch):
+    monkeypatch.setattr(module, "fit", lambda *_, **__: replace(found.fit, converged=False))
+    told = analyse(replace(study, bootstrap=9, baselines=True))
+    assert told.profiles is told.bootstrap is told.baselines is told.cross_validated is None
+    assert told.notes[-1] == (
+        "the search did not settle, so there is no profile, no bootstrap, no comparison with "
+        "baselines"
+    )
+    assert not told.adequacy.passed
+    assert told.plausibility.sentences[0].startswith("The search did not settle")
+
+
+def test_labels_that_the_task_does_not_take_are_looked_at(study, found, monkeypatch):
+    """A subject need not have parameters of its own to be the one that fits worst."""
+    trials = found.trials.with_conditions(subject=np.repeat(["anna", "ben"], 7))
+    monkeypatch.setattr(module, "fit", lambda *_, **__: found.fit)
+    monkeypatch.setattr(Study, "trials", lambda *_: (trials, ()))
+    told = analyse(replace(study, profiles=False, folds=0))
+    groups = [part.where for part in told.adequacy.groups["subject"]]
+    assert groups == ["for subject anna", "for subject ben"]
+    assert result_of(told)["checks"]["groups"]["subject"][1]["trials"] == 7
+
+
 def test_baselines_that_are_impossible_are_told(study, monkeypatch):
     search = module.fit
     tried = []

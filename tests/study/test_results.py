@@ -41,7 +41,7 @@ def test_a_result_has_what_programs_need(fit, tmp_path):
     assert set(result["versions"]) == {"python", "motorcost", "jax", "numpy", "scipy"}
     assert result["checks"]["passed"] is True
     assert result["checks"]["channels"]["position"]["variance"] == 1.0
-    assert result["checks"]["verdicts"][0] == "2 of 3 starts found this maximum."
+    assert result["checks"]["verdicts"][0] == "2 of 3 searches found this maximum."
     assert result["notes"] == ["a note"]
 
 
@@ -139,7 +139,7 @@ def test_nothing_is_concluded_from_a_fit_that_did_not_settle(fit, changed, words
     settled, other = result_of(made_analysis(fit)), result_of(made_analysis(fit)) | changed
     _, rows = compare_results({"a": settled, "b": other})
     table = {name: values for name, *values in rows}
-    assert table["search"] == ["settled, 2 of 3 starts agree", words]
+    assert table["search"] == ["settled, 2 of 3 searches agree", words]
     assert table["AIC - best"] == ["0", ""]
     assert table["effort"][1].endswith("± ?")
     other["data"] = {"checksum": "1" * 64}

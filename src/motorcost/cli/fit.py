@@ -163,7 +163,9 @@ def _carry_out(study: Study, output: Path, *, quiet: bool, as_json: bool) -> Non
     elif not quiet:
         typer.echo(analysis.fit.summary())
         if analysis.adequacy is not None:
-            typer.echo("\n".join(analysis.adequacy.verdicts or ["The model misses nothing large."]))
+            typer.echo("\n".join(analysis.adequacy.conclusion))
+        if analysis.plausibility is not None:
+            typer.echo(f"\n{analysis.plausibility}\n")
         typer.echo(f"Report: {report}")
     if analysis.interrupted:
         raise InterruptedError(

@@ -1,7 +1,9 @@
 """How far to trust a fit: uncertainty, checks of the model, and comparison with others."""
 
-from motorcost.diagnostics.adequacy import Adequacy, Channel, check_fit
+from motorcost.diagnostics.adequacy import Adequacy, Channel, TrialFit
+from motorcost.diagnostics.checking import check_fit
 from motorcost.diagnostics.comparison import Comparison, compare, cross_validate
+from motorcost.diagnostics.plausibility import Plausibility, plausibility
 from motorcost.diagnostics.precision import Precision, expected_precision
 from motorcost.diagnostics.replicates import simulate_like
 from motorcost.diagnostics.resampling import Bootstrap, bootstrap
@@ -12,13 +14,16 @@ __all__ = [
     "Bootstrap",
     "Channel",
     "Comparison",
+    "Plausibility",
     "Precision",
+    "TrialFit",
     "Variability",
     "bootstrap",
     "check_fit",
     "compare",
     "cross_validate",
     "expected_precision",
+    "plausibility",
     "simulate_like",
     "variance_shares",
 ]

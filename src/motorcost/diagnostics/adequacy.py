@@ -1,33 +1,33 @@
-"""Does the model fit? Innovations that should be white, and simulations that should look alike."""
+"""Whether a model fits, in numbers and in words."""
 
-from dataclasses import dataclass
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from motorcost.diagnostics.replicates import replicated_samples
-from motorcost.errors import InputError
-from motorcost.fitting.fitted import Fit
 from motorcost.inference.beliefs import Beliefs
 
-# Deviations that are large enough to mention. Of the variance of whitened innovations, from 1.
-VARIANCE = 0.15
-# Of their mean, and of their correlation from one sample to the next, from 0.
-CORRELATION = 0.1
-# Of the share of samples within the simulated band of 95 %.
-COVERAGE = 0.05
-# Standard errors that chance alone exceeds once in a hundred times.
-BY_CHANCE = 2.6
+UNSETTLED = "The search did not settle: whether the model fits cannot be said."
+NOTHING_MISSED = "The model misses nothing large."
 
 
 @dataclass(frozen=True)
 class Channel:
-    """How one recorded channel is explained.
+    """How one recorded channel is explained, in all samples or in a part of them.
 
-    - `variance` (1 if the model is right), `mean` (0), `kurtosis` (3) and `lag` (0: correlation
-      from one sample to the next) of the whitened innovations, `n` of them.
+    - `where`: the part: empty for all samples, "mid-movement", or a group such as "for subject
+      anna"; `trials`: of how many trials.
+    - `variance` (1 if the model is right), `mean` (0), `kurtosis` (about 3) and `lag` (0:
+      correlation from one sample to the next) of the whitened innovations, `n` of them.
     - `coverage`: the share of samples within the middle 95 % of simulated ones, where it should
-      be `covered` (95 %, but for how few experiments were simulated); `trials` of them.
+      be `covered` (95 %, but for how few experiments were simulated); `half`: the share within the
+      middle half.
+    - `expected_kurtosis`: that of simulated experiments.
+    - `missed`: the names of those of these numbers that are far from what they should be, by more
+      than chance.
+    - `deviation`: the largest deviation, in units of what chance allows.
     """
 
     name: str
@@ -39,133 +39,199 @@ class Channel:
     coverage: float
     covered: float
     trials: int
+    half: float = 0.5
+    expected_kurtosis: float = 3.0
+    where: str = ""
+    missed: tuple[str, ...] = ()
+    deviation: float = 0.0
 
     @property
     def verdicts(self) -> list[str]:
         """What the model misses, in sentences; empty if it misses nothing large."""
-        if self.n < 10:
-            return []
-        sentences = []
-        few = BY_CHANCE / np.sqrt(self.n)
-        if abs(self.mean) > max(few, CORRELATION):
-            way = "more" if self.mean > 0 else "less"
-            sentences.append(
-                f"{self.name} is on average {way} than predicted, by {abs(self.mean):.2f} SD."
-            )
-        if abs(self.variance - 1) > max(2 * few, VARIANCE):
-            way = "more" if self.variance > 1 else "less"
-            sentences.append(
-                f"{self.name} varies {way} from sample to sample than the model says: "
-                f"{self.variance:.2g} times its variance."
-            )
-        if abs(self.lag) > max(few, CORRELATION):
-            sentences.append(
-                f"{self.name} misses persist from one sample to the next (correlation "
-                f"{self.lag:+.2f}): the movement's course is not quite the model's."
-            )
-        # The samples of a trial miss together: it is the number of trials that counts.
-        by_chance = BY_CHANCE * np.sqrt(self.covered * (1 - self.covered) / self.trials)
-        if abs(self.coverage - self.covered) > max(COVERAGE, by_chance):
-            sentences.append(
-                f"{100 * self.coverage:.0f} % of {self.name} samples lie within the band where "
-                f"{100 * self.covered:.0f} % should."
-            )
-        return sentences
+        words = {
+            "mean": self._mean,
+            "variance": self._variance,
+            "kurtosis": self._kurtosis,
+            "lag": self._lag,
+        }
+        lines = [sentence() for name, sentence in words.items() if name in self.missed]
+        if {"coverage", "half"} & set(self.missed):
+            lines.append(self._coverage())
+        return lines
+
+    @property
+    def numbers(self) -> str:
+        """The numbers that tell most about a part, in a few words."""
+        return (
+            f"variance {self.variance:.2f}, kurtosis {self.kurtosis:.1f}, lag {self.lag:+.2f}, "
+            f"{100 * self.coverage:.0f} % within 95 %, {100 * self.half:.0f} % within the middle "
+            "half"
+        )
+
+    def exceeds(self, name: str) -> bool:
+        """Return whether a number is above what it should be, rather than below."""
+        should = {
+            "mean": 0.0,
+            "variance": 1.0,
+            "kurtosis": self.expected_kurtosis,
+            "lag": 0.0,
+            "coverage": self.covered,
+            "half": 0.5,
+        }
+        return bool(getattr(self, name) > should[name])
+
+    @property
+    def subject(self) -> str:
+        """The channel and the part of its samples, in words."""
+        return f"{self.name} {self.where}".rstrip()
+
+    def _mean(self) -> str:
+        way = "more" if self.exceeds("mean") else "less"
+        return f"{self.subject} is on average {way} than predicted, by {abs(self.mean):.2f} SD."
+
+    def _variance(self) -> str:
+        way = "more" if self.exceeds("variance") else "less"
+        return (
+            f"{self.subject} varies {way} from sample to sample than the model says: "
+            f"{self.variance:.2g} times its variance."
+        )
+
+    def _kurtosis(self) -> str:
+        way = "more" if self.exceeds("kurtosis") else "fewer"
+        return (
+            f"{self.subject} has {way} large misses than the model says: the kurtosis of its "
+            f"innovations is {self.kurtosis:.1f}, in simulated trials {self.expected_kurtosis:.1f}."
+        )
+
+    def _lag(self) -> str:
+        way, why = "alternate", "samples are noisier, or movements less smooth, than the model's"
+        if self.exceeds("lag"):
+            way, why = "persist", "the movement's course is not quite the model's"
+        return (
+            f"{self.subject} misses {way} from one sample to the next (correlation "
+            f"{self.lag:+.2f}): {why}."
+        )
+
+    def _coverage(self) -> str:
+        above = {self.exceeds(name) for name in ("coverage", "half") if name in self.missed}
+        if above == {True, False}:
+            how = "most trials are closer to the model's mean than its own, a few much further"
+        elif above == {True}:
+            how = "trials differ less from the model's mean than its own do"
+        else:
+            how = "trials differ more from the model's mean than its own do"
+        return (
+            f"{100 * self.coverage:.0f} % of {self.subject} samples lie within the band where "
+            f"{100 * self.covered:.0f} % should, {100 * self.half:.0f} % within the band where "
+            f"half should: {how}."
+        )
+
+
+@dataclass(frozen=True)
+class TrialFit:
+    """How probable one trial is: `trial` is its number, from 0, and `about` its conditions.
+
+    `per_sample` is its log likelihood per sample, `expected` the mean of the same trial in
+    simulated experiments, and `improbability` how far it is below that, in standard deviations.
+    """
+
+    trial: int
+    about: str
+    per_sample: float
+    expected: float
+    improbability: float
+
+    def __str__(self) -> str:
+        about = f" ({self.about})" if self.about else ""
+        return (
+            f"trial {self.trial + 1}{about}: log likelihood {self.per_sample:.2f} per sample, in "
+            f"simulated trials {self.expected:.2f} ({self.improbability:.1f} SD below)"
+        )
 
 
 @dataclass(frozen=True)
 class Adequacy:
-    """Whether a fitted model is like the data. `innovations` and `replicates` (experiment,
-    trial, time, channel) are what it was judged by, for pictures."""
+    """Whether a fitted model is like the data. Made by `check_fit`.
+
+    - `channels`: each recorded channel, in all samples.
+    - `phases`: each channel in mid-movement, and at start and end.
+    - `groups`: by label (subject, condition), each channel in each group of trials.
+    - `worst`: the least probable trials, the worst first; `outlying`: the numbers of those that
+      chance does not explain.
+    - `settled`: whether the search had settled: if not, nothing is concluded.
+    - `beliefs` and `replicates` (experiment, trial, time, channel) are what it was judged by, for
+      pictures.
+    """
 
     channels: tuple[Channel, ...]
     beliefs: Beliefs
     replicates: np.ndarray
+    phases: tuple[Channel, ...] = ()
+    groups: Mapping[str, tuple[Channel, ...]] = field(default_factory=dict)
+    worst: tuple[TrialFit, ...] = ()
+    outlying: tuple[int, ...] = ()
+    settled: bool = True
 
     @property
     def verdicts(self) -> list[str]:
-        """What the model misses, in sentences."""
-        return [line for channel in self.channels for line in channel.verdicts]
+        """What the model misses, in sentences; that the search did not settle, if so."""
+        if not self.settled:
+            return [UNSETTLED]
+        lines = [line for channel in self.channels for line in channel.verdicts]
+        lines += [line for phase in self.phases for line in self._beside_the_whole(phase)]
+        if self.outlying:
+            what = "trial is" if len(self.outlying) == 1 else "trials are"
+            lines.append(
+                f"{len(self.outlying)} {what} hardly possible in the model; the least probable is "
+                f"{self.worst[0]}."
+            )
+        in_groups = any(part.missed for part in self._parts_of_groups())
+        return [*lines, *self._worst_groups()] if lines or in_groups else []
+
+    @property
+    def conclusion(self) -> list[str]:
+        """What the model misses, or that it misses nothing large, in sentences."""
+        return self.verdicts or [NOTHING_MISSED]
 
     @property
     def passed(self) -> bool:
-        """Whether nothing large is missed."""
+        """Whether nothing large is missed, by a search that settled."""
         return not self.verdicts
+
+    def _beside_the_whole(self, phase: Channel) -> list[str]:
+        """What is missed in a phase and not said of all samples already."""
+        whole = next(channel for channel in self.channels if channel.name == phase.name)
+        said = {name for name in whole.missed if phase.exceeds(name) == whole.exceeds(name)}
+        if {"coverage", "half"} & said:
+            said |= {"coverage", "half"}
+        left = tuple(name for name in phase.missed if name not in said)
+        return replace(phase, missed=left).verdicts
+
+    def _parts_of_groups(self) -> Iterator[Channel]:
+        for parts in self.groups.values():
+            yield from parts
+
+    def _worst_groups(self) -> Iterator[str]:
+        """Of each label the group that the model explains worst."""
+        for parts in self.groups.values():
+            worst = max(parts, key=lambda part: part.deviation, default=None)
+            if worst is not None and worst.deviation > 0:
+                yield (
+                    f"It is worst {worst.where} ({worst.trials} trials), in {worst.name}: "
+                    f"{worst.numbers}."
+                )
 
     def __str__(self) -> str:
         lines = [
-            f"{'channel':<12}{'samples':>8}{'mean':>8}{'variance':>10}{'kurtosis':>10}"
-            f"{'lag':>8}{'in 95 %':>9}"
+            f"{'channel':<28}{'samples':>8}{'mean':>8}{'variance':>10}{'kurtosis':>10}"
+            f"{'lag':>8}{'in 95 %':>9}{'in 50 %':>9}"
         ]
         lines += [
-            f"{c.name:<12}{c.n:>8}{c.mean:>8.2f}{c.variance:>10.3f}{c.kurtosis:>10.2f}"
-            f"{c.lag:>8.2f}{100 * c.coverage:>8.1f}%"
-            for c in self.channels
+            f"{c.subject:<28}{c.n:>8}{c.mean:>8.2f}{c.variance:>10.3f}{c.kurtosis:>10.2f}"
+            f"{c.lag:>8.2f}{100 * c.coverage:>8.1f}%{100 * c.half:>8.1f}%"
+            for c in (*self.channels, *self.phases)
         ]
-        return "\n".join([*lines, *(self.verdicts or ["The model misses nothing large."])])
-
-
-def check_fit(fit: Fit, *, key: Any, n_replicates: int = 40) -> Adequacy:
-    """Compare the trials with what the fitted model predicts and simulates.
-
-    Innovations are samples minus their prediction from the samples before them, whitened: white
-    and standard normal if the model is right. Replicates are experiments simulated at the
-    estimates.
-    """
-    if fit.interrupted:
-        raise InputError("the fit was interrupted: there is nothing to check yet")
-    beliefs = fit.beliefs()
-    replicates = replicated_samples(fit, n_replicates=n_replicates, key=key)
-    observed = np.asarray(fit.objective.trials.observed)
-    innovations = np.asarray(beliefs.innovations)
-    names = fit.objective.trials.channel_names
-    channels = [
-        _judged(name, innovations[:, :, i], observed[:, :, i], replicates[:, :, :, i])
-        for i, name in enumerate(names)
-    ]
-    return Adequacy(tuple(channels), beliefs, replicates)
-
-
-def _judged(
-    name: str, innovations: np.ndarray, observed: np.ndarray, replicates: np.ndarray
-) -> Channel:
-    there = np.isfinite(innovations)
-    e = innovations[there]
-    n = len(e)
-    covers = _coverage(observed, replicates)
-    if n == 0:  # recorded without noise, and certain given what came before
-        return Channel(name, 0, np.nan, np.nan, np.nan, np.nan, *covers, len(observed))
-    centred = e - e.mean()
-    variance = float(e.var())
-    products = [
-        values[1:] * values[:-1]
-        for trial, present in zip(innovations, there, strict=True)
-        if (values := trial[present]).size > 1
-    ]
-    lag = float(np.concatenate(products).mean() / np.mean(e**2)) if products else 0.0
-    return Channel(
-        name=name,
-        n=n,
-        mean=float(e.mean()),
-        variance=variance,
-        kurtosis=float(np.mean(centred**4) / variance**2) if variance > 0 else np.nan,
-        lag=lag,
-        coverage=covers[0],
-        covered=covers[1],
-        trials=len(observed),
-    )
-
-
-def _coverage(observed: np.ndarray, replicates: np.ndarray) -> tuple[float, float]:
-    """The share of samples between the 2.5 % and 97.5 % quantiles of their own replicates, and
-    the share that there should be: of R replicates and a sample, any rank is as likely."""
-    R = len(replicates)
-    ranks = np.arange(R + 1) / R
-    should = float(np.mean((ranks >= 0.025) & (ranks <= 0.975)))
-    present = np.isfinite(observed)
-    varied = present & (np.ptp(replicates, axis=0) > 1e-9 * np.nanmax(np.abs(observed)))
-    if not varied.any():
-        return np.nan, should
-    rank = (replicates[:, varied] < observed[varied]).mean(axis=0)
-    rank = rank + 0.5 * (replicates[:, varied] == observed[varied]).mean(axis=0)
-    return float(np.mean((rank >= 0.025) & (rank <= 0.975))), should
+        if self.worst:
+            lines.append("Least probable:")
+            lines += [f"  {trial}" for trial in self.worst]
+        return "\n".join([*lines, *self.conclusion])

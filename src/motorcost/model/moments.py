@@ -47,12 +47,21 @@ class Moments(eqx.Module):
 @jax.jit
 def moments(problem: Problem, policy: Policy) -> Moments:
     """Return the exact mean and covariance over trials of states and beliefs at every time."""
+    return moments_from(problem, policy, *joint_start(problem))
+
+
+def moments_from(
+    problem: Problem, policy: Policy, mean_1: Float[Array, " z"], cov_1: Float[Array, "z z"]
+) -> Moments:
+    """Return what `moments` returns, for a start other than the problem's.
+
+    `mean_1` and `cov_1` are of z = (x, xh) at the first step.
+    """
 
     def step(carry: Any, at: Any) -> Any:
         after = predict(at, *carry)
         return after, after
 
-    mean_1, cov_1 = joint_start(problem)
     start = (mean_1[:, None], cov_1[:, :, None])  # a batch of one trial
     _, (mean, cov) = lax.scan(step, start, joint_system(problem, policy))
     return Moments(

@@ -7,6 +7,7 @@ from motorcost.plots.fits import (
     plot_predictions,
     plot_profiles,
     plot_starts,
+    plot_worst_trials,
 )
 from motorcost.plots.overview import plot_look
 from motorcost.plots.variability import plot_variability
@@ -23,4 +24,5 @@ __all__ = [
     "plot_starts",
     "plot_trials",
     "plot_variability",
+    "plot_worst_trials",
 ]

@@ -78,6 +78,41 @@ def _draw_prediction(
     clean(ax)
 
 
+def plot_worst_trials(fit: Fit, adequacy: Adequacy) -> Figure:
+    """Draw the trials that are least probable in the fitted model, the worst on the left.
+
+    `adequacy` is what `mc.check_fit` returned. Beside the samples of each trial are the mean and
+    the middle 95 % of the same trial in simulated experiments. There is one row for each channel.
+    """
+    if not adequacy.worst:
+        raise InputError("there are no trials to draw")
+    trials, names = fit.trials, fit.trials.channel_names
+    columns = len(adequacy.worst)
+    size = (max(4.6, 3.4 * columns), 2.6 * len(names) + 0.4)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(len(names), columns, squeeze=False, sharex=True, sharey="row")
+    times = np.asarray(trials.times)
+    for column, worst in enumerate(adequacy.worst):
+        about = f"trial {worst.trial + 1}, {worst.improbability:.1f} SD below"
+        axes[0, column].set_title(plain(about), fontsize=10)
+        axes[-1, column].set_xlabel("time (s)")
+        for row, name in enumerate(names):
+            ax = axes[row, column]
+            samples = np.asarray(trials.observed)[worst.trial, :, row]
+            there = np.isfinite(samples)
+            model = adequacy.replicates[:, worst.trial, there, row]
+            low, high = np.quantile(model, [0.025, 0.975], axis=0)
+            label = "model, middle 95 %"
+            ax.fill_between(times[there], low, high, color=ORANGE, alpha=0.25, lw=0, label=label)
+            ax.plot(times[there], model.mean(axis=0), "--", color=ORANGE, label="model, mean")
+            ax.plot(times[there], samples[there], ".-", color=BLUE, ms=4, lw=0.8, label="trial")
+            if column == 0:
+                ax.set_ylabel(with_unit(name, trials.channel_units[row]), fontsize=9)
+            clean(ax)
+    legend_above(figure, axes[0, 0])
+    return figure
+
+
 def plot_profiles(
     fit: Fit,
     profiles: Sequence[Profile],

@@ -10,11 +10,11 @@ import jax
 import numpy as np
 
 from motorcost import tasks
-from motorcost.diagnostics import check_fit, variance_shares
+from motorcost.diagnostics import check_fit, plausibility, variance_shares
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.maxima import AGREEMENT
-from motorcost.fitting.presenting import estimates_table, number_text
+from motorcost.fitting.presenting import estimates_table
 from motorcost.io import check_folder, written_whole
 from motorcost.io.functions import name_of
 from motorcost.model.observer import ObserverSpec
@@ -22,11 +22,11 @@ from motorcost.model.trials import Trials
 from motorcost.plots import (
     plot_beliefs,
     plot_estimates,
-    plot_innovations,
     plot_predictions,
     plot_profiles,
     plot_starts,
 )
+from motorcost.report.checks import agent_section, checks_section
 from motorcost.report.differences import leads_section, variability_section
 from motorcost.report.page import Content, Picture, Points, Section, Table, write_report
 from motorcost.report.preparation import preparation_sections
@@ -38,8 +38,8 @@ from motorcost.study.settings import Study
 _BELIEFS_SHOWN = (0.1, 0.5, 0.9)
 # Beyond this many parameters, a table of their correlations does not fit a page.
 _MOST_CORRELATED = 12
-# Fewer innovations than this make no picture.
-_FEWEST_INNOVATIONS = 10
+# Columns of the table of estimates before those that need a maximum: name, estimate and unit.
+_WITHOUT_ERRORS = 3
 
 
 def write_fit(analysis: Analysis, folder: Path, truth: Mapping[str, float] | None = None) -> Path:
@@ -86,7 +86,8 @@ def report_fit(
     if checks and not fit.interrupted:
         analysis.adequacy = check_fit(fit, key=jax.random.key(seed))
         analysis.variability = variance_shares(fit)
-    if profiles and not fit.interrupted:
+        analysis.plausibility = plausibility(fit)
+    if profiles and fit.converged and not fit.interrupted:
         analysis.profiles = fit.profiles()
         if np.isnan([profile.ends for profile in analysis.profiles]).any():
             raise KeyboardInterrupt  # which ended the profiles early; there is nothing to report
@@ -134,24 +135,30 @@ def _lead(analysis: Analysis) -> str:
     )
     if fit.interrupted:
         return start + " The search was interrupted: this is the best point so far."
+    if not fit.converged:
+        return (
+            f"{start} The search did not settle: these are the best values that it found, not "
+            "estimates, and what they say about the data is open."
+        )
     if _needs_care(fit):
         verdict = "The estimates need care: see below."
     else:
-        verdict = f"The search settled, and {fit.agreed} of {len(fit.starts)} starts agree."
+        verdict = f"The search settled, and {fit.agreed} of {len(fit.starts)} searches agree."
     if analysis.adequacy is not None:
         verdict += (
             " The model misses nothing large in the data."
             if analysis.adequacy.passed
             else " The model does not explain everything in the data: see the checks."
         )
+    if analysis.plausibility is not None and analysis.plausibility.warnings:
+        verdict += " Some of what the fitted agent does is not plausible: see below."
     return f"{start} {verdict}"
 
 
 def _needs_care(fit: Fit) -> bool:
     """Whether something about the search or the data makes the estimates doubtful."""
     return (
-        not fit.converged
-        or bool(fit.at_bounds)
+        bool(fit.at_bounds)
         or fit.agreed < 2 <= len(fit.starts)
         or any(direction.verdict == "open" for direction in fit.directions)
     )
@@ -162,7 +169,8 @@ def fit_sections(analysis: Analysis, truth: Mapping[str, float] | None = None) -
     yield _estimates(analysis, truth)
     yield from _data_and_model(analysis)
     yield from _likelihood(analysis, truth)
-    yield from _checks(analysis)
+    yield from agent_section(analysis)
+    yield from checks_section(analysis)
     yield from variability_section(analysis)
     yield from _beliefs(analysis)
     yield from _baselines(analysis)
@@ -175,16 +183,21 @@ def fit_sections(analysis: Analysis, truth: Mapping[str, float] | None = None) -
 def _estimates(analysis: Analysis, truth: Mapping[str, float] | None) -> Section:
     fit, intervals = analysis.fit, intervals_of(analysis)
     header, rows = estimates_table(fit, intervals)
+    if not fit.converged:  # standard errors and intervals are those of a maximum
+        header, rows = header[:_WITHOUT_ERRORS], [row[:_WITHOUT_ERRORS] for row in rows]
     if truth:
         header = [*header, "truth"]
         shown = [f"{truth[name]:.4g}" if name in truth else "" for name in fit.names]
         rows = [[*row, value] for row, value in zip(rows, shown, strict=True)]
     content: list[Content] = [Table(header, rows)]
-    if not fit.interrupted:
+    if fit.converged and not fit.interrupted:
         picture = plot_estimates(fit, intervals, truth)
         alt = "each estimate as a dot with its interval as a bar, within its support"
         content += [Picture(picture, alt, "estimates"), *_correlations(fit)]
     content.append(Points([*fit.verdicts, *_meanings(fit)]))
+    if not fit.converged:
+        words = "The best values that the search found. It did not settle, so they have no errors."
+        return Section("Estimates", words, content)
     how = (
         "from the curvature of the log likelihood on the search scale"
         if analysis.profiles is None
@@ -234,7 +247,7 @@ def _data_and_model(analysis: Analysis) -> Iterator[Section]:
 
 
 def _likelihood(analysis: Analysis, truth: Mapping[str, float] | None) -> Iterator[Section]:
-    if not analysis.profiles:
+    if not analysis.profiles or not analysis.fit.converged:
         return
     better = [profile for profile in analysis.profiles if profile.gain > AGREEMENT]
     sliced = (
@@ -259,44 +272,6 @@ def _likelihood(analysis: Analysis, truth: Mapping[str, float] | None) -> Iterat
                 ]
             ),
         ],
-    )
-
-
-def _checks(analysis: Analysis) -> Iterator[Section]:
-    adequacy = analysis.adequacy
-    if adequacy is None:
-        return
-    header = ("channel", "innovations", "mean", "variance", "kurtosis", "lag", "within 95 %")
-    rows = [
-        (
-            channel.name,
-            str(channel.n),
-            number_text(channel.mean, "+.2f"),
-            number_text(channel.variance, ".2f"),
-            number_text(channel.kurtosis, ".2f"),
-            number_text(channel.lag, "+.2f"),
-            number_text(100 * channel.coverage, ".1f") + " %",
-        )
-        for channel in adequacy.channels
-    ]
-    content: list[Content] = [
-        Points(adequacy.verdicts or ["Nothing large is missed."]),
-        Table(header, rows),
-    ]
-    if any(channel.n >= _FEWEST_INNOVATIONS for channel in adequacy.channels):
-        content.append(
-            Picture(
-                plot_innovations(adequacy),
-                "distribution of innovations beside the normal one, and their correlation in time",
-                "innovations",
-            )
-        )
-    yield Section(
-        "Does the model fit?",
-        "Innovations are samples minus what the model predicts from the samples before them, in "
-        "predicted standard deviations: mean 0, variance 1, kurtosis 3 and no correlation from one "
-        "to the next (lag) if the model is right. The last column should be near 95 %.",
-        content,
     )
 
 

@@ -14,11 +14,13 @@ from motorcost.diagnostics import (
     Adequacy,
     Bootstrap,
     Comparison,
+    Plausibility,
     Variability,
     bootstrap,
     check_fit,
     compare,
     cross_validate,
+    plausibility,
     variance_shares,
 )
 from motorcost.errors import ConvergenceError, InputError
@@ -46,7 +48,8 @@ class Analysis:
     - `preparation`: what each step did to the trials: how many it kept, and notes.
     - `warnings`: what looked wrong in the data before the fit.
     - `checksum`: SHA-256 of the data.
-    - `fit`: the maximum; `adequacy`: whether the model explains the data.
+    - `fit`: the maximum; `adequacy`: whether the model explains the data; `plausibility`: what
+      the fitted agent does.
     - `variability`: how much of the variance of movements each source explains.
     - `profiles`: profile likelihoods of all parameters.
     - `slices`: by parameter, points on its search scale and the log likelihood there, the other
@@ -65,6 +68,7 @@ class Analysis:
     fit: Fit
     adequacy: Adequacy | None = None
     variability: tuple[Variability, ...] | None = None
+    plausibility: Plausibility | None = None
     profiles: list[Profile] | None = None
     slices: dict[str, tuple[np.ndarray, np.ndarray]] | None = None
     cross_validated: float | None = None
@@ -177,20 +181,30 @@ class _Run:
         return self.study.folds if len(self.trials) >= 2 * self.study.folds else 0
 
 
+_Stage = tuple[bool, str, Callable[[_Run, Analysis], None]]
+
+
 def _after_the_fit(run: _Run, result: Analysis) -> None:
     """Run the stages that a study asks for, in order. One that cannot be done is noted: the fit is
-    good without it."""
-    study = run.study
-    stages: list[tuple[bool, str, Callable[[_Run, Analysis], None]]] = [
+    good without it. Those that start from a maximum are left out where none was found."""
+    study, settled = run.study, result.fit.converged
+    always: list[_Stage] = [
         (True, "check", _check),
+        (True, "look at the agent", _look),
         (True, "explanation of variability", _explain),
+    ]
+    from_a_maximum: list[_Stage] = [
         (study.profiles, "profile", _profile),
         (run.folds >= 2 and not study.baselines, "cross-validation", _validate),
         (study.bootstrap > 0, "bootstrap", _resample),
         (study.baselines, "comparison with baselines", _compare),
     ]
+    left_out = [name for is_asked_for, name, _ in from_a_maximum if is_asked_for]
+    if left_out and not settled:
+        note = f"the search did not settle, so there is no {', no '.join(left_out)}"
+        result.notes = (*result.notes, note)
     try:
-        for is_asked_for, name, stage in stages:
+        for is_asked_for, name, stage in [*always, *(from_a_maximum if settled else [])]:
             try:
                 if is_asked_for:
                     stage(run, result)
@@ -202,7 +216,20 @@ def _after_the_fit(run: _Run, result: Analysis) -> None:
 
 def _check(run: _Run, result: Analysis) -> None:
     run.progress("checks", 0, None)
-    result.adequacy = check_fit(result.fit, key=run.random_key(1))
+    result.adequacy = check_fit(
+        result.fit, key=run.random_key(1), by=labels_of(run.trials, result.fit)
+    )
+
+
+def labels_of(trials: Trials, fit: Fit) -> dict[str, np.ndarray]:
+    """Return the conditions of trials that their fit does not have: subjects, blocks and others
+    that the task does not take."""
+    return {n: values for n, values in trials.conditions.items() if n not in fit.conditions}
+
+
+def _look(run: _Run, result: Analysis) -> None:
+    run.progress("what the agent does", 0, None)
+    result.plausibility = plausibility(result.fit)
 
 
 def _explain(run: _Run, result: Analysis) -> None:

@@ -283,6 +283,7 @@ def _look(found: Prepared, study: Study | None, by: str | None, title: str) -> L
         turned=any(name == "along" for name, _ in (study.prepare if study else ())),
         default_goal=default,
         tracked=goals is not None and any(goal.ndim > 1 for goal in goals),
+        leads=study is not None and max(study.lead) > 0,
     )
     return Look(
         warnings=(*refusals, *suspicions(found.recorded, inspected, groups)),

@@ -11,7 +11,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from motorcost.diagnostics import Bootstrap, Channel
+from motorcost.diagnostics import Bootstrap, Channel, Plausibility
+from motorcost.diagnostics.courses import CourseComparison
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.optimise import Found
@@ -40,10 +41,15 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
         "interrupted": analysis.interrupted,
         "starts": [_start(fit, start) for start in fit.starts],
         "starts_that_agree": fit.agreed,
+        "maxima": [
+            {"estimates": m.estimates, "below": m.below, "searches": m.searches}
+            for m in (() if fit.interrupted else fit.maxima)
+        ],
         "lead": fit.trials.lead,
         "leads": [vars(found) for found in fit.leads],
         "checks": _checks(analysis),
         "variability": [vars(part) for part in analysis.variability or ()],
+        "plausibility": _plausibility(analysis.plausibility),
         "baselines": []
         if analysis.baselines is None
         else [vars(row) for row in analysis.baselines.rows],
@@ -61,16 +67,20 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
 
 
 def _estimates(analysis: Analysis) -> dict[str, Any]:
+    """Estimates and their errors; without a maximum, errors and intervals are unknown."""
     fit = analysis.fit
+    unknown = dict.fromkeys(fit.names, math.nan)
+    settled = fit.converged
+    intervals = {name: list(ends) for name, ends in intervals_of(analysis).items()}
     return {
         "estimates": fit.estimates,
-        "standard_errors": fit.standard_errors,
-        "log_standard_errors": fit.log_standard_errors,
-        "intervals": {name: list(ends) for name, ends in intervals_of(analysis).items()},
+        "standard_errors": fit.standard_errors if settled else unknown,
+        "log_standard_errors": fit.log_standard_errors if settled else unknown,
+        "intervals": intervals if settled else dict.fromkeys(fit.names, [math.nan] * 2),
         "interval_level": LEVEL,
         "interval_method": "wald" if analysis.profiles is None else "profile",
         "correlation": {
-            name: dict(zip(fit.names, row, strict=True))
+            name: dict(zip(fit.names, row if settled else [math.nan] * len(row), strict=True))
             for name, row in zip(fit.names, fit.correlation.tolist(), strict=True)
         },
     }
@@ -92,8 +102,28 @@ def _checks(analysis: Analysis) -> dict[str, Any]:
         return {"verdicts": analysis.fit.verdicts, "passed": None, "channels": {}}
     return {
         "verdicts": analysis.fit.verdicts + adequacy.verdicts,
-        "passed": adequacy.passed,
+        "passed": adequacy.passed if adequacy.settled else None,
         "channels": {channel.name: _of_channel(channel) for channel in adequacy.channels},
+        "phases": [vars(phase) for phase in adequacy.phases],
+        "groups": {
+            label: [vars(part) for part in parts] for label, parts in adequacy.groups.items()
+        },
+        "worst_trials": [vars(trial) for trial in adequacy.worst],
+        "outlying_trials": adequacy.outlying,
+    }
+
+
+def _plausibility(found: Plausibility | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {
+        "sentences": found.sentences,
+        "warnings": found.warnings,
+        "expected_cost": found.cost,
+        "cost_of_not_moving": found.idle_cost,
+        "shares_of_cost": found.shares,
+        "motor_noise": found.motor_noise,
+        "channels": {channel.name: _of_channel(channel) for channel in found.channels},
     }
 
 
@@ -131,7 +161,7 @@ def intervals_of(analysis: Analysis) -> dict[str, tuple[float, float]]:
     return {name: supports[name].natural(ends[name]) for name in fit.names}
 
 
-def _of_channel(channel: Channel) -> dict[str, Any]:
+def _of_channel(channel: Channel | CourseComparison) -> dict[str, Any]:
     return {name: value for name, value in vars(channel).items() if name != "name"}
 
 
@@ -216,7 +246,7 @@ def _standing(result: dict[str, Any]) -> str:
     if not _settled(result):
         return "did not settle"
     starts, agree = len(result.get("starts", ())), result.get("starts_that_agree")
-    return f"settled, {agree} of {starts} starts agree" if starts else "settled"
+    return f"settled, {agree} of {starts} searches agree" if starts else "settled"
 
 
 def _above_best(values: Sequence[float | None]) -> list[str]:

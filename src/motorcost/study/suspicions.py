@@ -60,6 +60,7 @@ class Inspected:
       the same vector have become different.
     - `default_goal`: the goal that the task assumes where the trials have none.
     - `tracked`: whether goals move, so that trials are no movements from rest to rest.
+    - `leads`: whether the model begins before the first sample.
     """
 
     movements: Movements
@@ -70,6 +71,7 @@ class Inspected:
     turned: bool = False
     default_goal: float | None = None
     tracked: bool = False
+    leads: bool = False
 
     def part(self, which: np.ndarray) -> Inspected:
         """The same of some of the trials."""
@@ -226,7 +228,7 @@ def _offset(inspected: Inspected, known: np.ndarray) -> np.ndarray | None:
 def _under_way(inspected: Inspected) -> Iterator[str]:
     """Movements that do not start from rest."""
     first = inspected.measures.first_speed[np.isfinite(inspected.measures.first_speed)]
-    if not first.size or inspected.tracked:
+    if not first.size or inspected.tracked or inspected.leads:
         return
     middle = float(np.median(first))
     # The standard error of a median, of a spread that few odd trials do not change.
