@@ -113,7 +113,7 @@ def made_profile(fit, name, width=1.0, ends=None):
     points = fit.point[k] + width * np.linspace(-1, 1, 7)
     values = 100.0 - 3 * np.linspace(-1, 1, 7) ** 2
     ends = (points[0], points[-1]) if ends is None else ends
-    return Profile(name, 0.95, points, values, ends, 0.0)
+    return Profile(name, 0.95, points, values, (ends,), 0.0)
 
 
 def made_analysis(fit, **changed):

@@ -163,7 +163,7 @@ def test_a_report_shows_numbers_as_the_fit_has_them(tmp_path):
     for shown in ("1e-05", "m²/N²", "20 %", f"{low:.4g} to {high:.4g}", "2e-05"):
         assert shown in page.text
     unknown = made_fit(["effort"], recorded(), information=0.0)
-    assert "0 to ∞" in page_of(made_analysis(unknown), tmp_path).text
+    assert "anywhere" in page_of(made_analysis(unknown), tmp_path).text
 
 
 def test_a_report_replaces_an_older_one_whole(tmp_path):

@@ -35,8 +35,7 @@ class Maximum:
       search was interrupted.
     - `searches`: how many searches ended at it.
     - `converged`: whether it is one.
-    - `trial_scores` (N, p): the derivative of each trial's log likelihood there, of the highest
-      maximum only.
+    - `trial_scores` (N, p): the derivative of each trial's log likelihood there.
     """
 
     point: np.ndarray
@@ -244,16 +243,13 @@ def _without_failures(found: list[Maximum], width: np.ndarray) -> tuple[Maximum,
 def _with_scores(
     batched: BatchedObjective, maxima: list[tuple[Maximum, ...]]
 ) -> list[tuple[Maximum, ...]]:
-    """The same, with the scores of the trials at the highest maximum of each data set."""
-    known = [d for d, found in enumerate(maxima) if found]
-    if not known:
+    """The same, with the scores of the trials at each maximum."""
+    which = np.repeat(np.arange(len(maxima)), [len(found) for found in maxima])
+    if not len(which):
         return maxima
-    points = np.stack([maxima[d][0].point for d in known])
-    scores = trial_scores(batched.per_trial, batched.objective.supports, points, np.array(known))
-    result = list(maxima)
-    for d, of_trials in zip(known, scores, strict=True):
-        result[d] = (replace(maxima[d][0], trial_scores=of_trials), *maxima[d][1:])
-    return result
+    points = np.stack([maximum.point for found in maxima for maximum in found])
+    scores = iter(trial_scores(batched.per_trial, batched.objective.supports, points, which))
+    return [tuple(replace(m, trial_scores=next(scores)) for m in found) for found in maxima]
 
 
 def _unpolished(found: list[Found]) -> Maximum:

@@ -20,11 +20,10 @@ from motorcost.fitting.engine import Maximum, agreeing
 from motorcost.fitting.information import (
     AT_BOUND,
     Direction,
-    covariance_of,
     directions,
     robust_covariance,
 )
-from motorcost.fitting.intervals import profile_intervals, wald_intervals
+from motorcost.fitting.intervals import profile_intervals, standard_errors, wald_intervals
 from motorcost.fitting.leads import LeadFit
 from motorcost.fitting.objective import Coordinate, Objective
 from motorcost.fitting.optimise import Found
@@ -59,7 +58,7 @@ class LocalMaximum:
     estimates : dict of str to float
         By name, in natural units.
     search_scale_errors : dict of str to float
-        By name, on the search scale, from the curvature at this maximum.
+        By name, on the search scale.
     log_likelihood, below : float
         Of all trials, and how far that is below the best (with priors, of the log posterior).
     searches : int
@@ -282,13 +281,25 @@ class Fit:
     @property
     def maxima(self) -> tuple[LocalMaximum, ...]:
         """Every different maximum found within reach of the best, the best first."""
-        value = self.log_likelihood + self._log_prior
-        best = Maximum(self.point, value, self.information, self.agreed, self.converged)
-        return tuple(self._local(maximum, value) for maximum in (best, *self.other_maxima))
+        best, *_ = self.all_maxima
+        return tuple(self._local(maximum, best.value) for maximum in self.all_maxima)
+
+    @property
+    def all_maxima(self) -> tuple[Maximum, ...]:
+        """The same on the search scale, with the information and the scores at each."""
+        best = Maximum(
+            point=self.point,
+            value=self.log_likelihood + self._log_prior,
+            information=self.information,
+            searches=self.agreed,
+            converged=self.converged and not self.interrupted,
+            trial_scores=self.trial_scores,
+        )
+        return (best, *self.other_maxima)
 
     def _local(self, maximum: Maximum, best: float) -> LocalMaximum:
         objective = self.objective
-        errors = np.sqrt(np.diagonal(covariance_of(objective.supports, maximum.information)))
+        errors, _ = standard_errors(maximum, objective.supports)
         prior = float(objective.log_prior(maximum.point)) if self.priors else 0.0
         return LocalMaximum(
             estimates={n: float(value) for n, value in objective.values(maximum.point).items()},

@@ -6,10 +6,16 @@ the data do not bound the parameter on that side.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import stdtrit
+
+from motorcost.fitting.engine import Maximum
+from motorcost.fitting.information import AT_BOUND, robust_covariance
+from motorcost.tasks.supports import Support
 
 if TYPE_CHECKING:
     from motorcost.fitting.fitted import Fit
@@ -17,24 +23,54 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 
 
+def wald_ends(maxima: Sequence[Maximum], supports: Sequence[Support], level: float) -> np.ndarray:
+    """The ends of intervals on the search scale (p, 2), from standard errors and Student's t.
+
+    Another maximum that the data allow as well, because it is not far enough below the highest,
+    belongs to the interval: it reaches from the lowest end of all of them to the highest, the less
+    far around a maximum the lower it is, as a profile likelihood would. NaN where the highest has
+    no standard error.
+    """
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    parts: list[np.ndarray] = []
+    for maximum in maxima:
+        share = 1.0 - 2.0 * (maxima[0].value - maximum.value) / z**2
+        if share <= 0:
+            continue
+        errors, degrees = standard_errors(maximum, supports)
+        reach = stdtrit(degrees, 0.5 + level / 2) * errors * np.sqrt(share)
+        if parts:  # of another maximum at an edge, the edge
+            reach = np.nan_to_num(reach, nan=0.0, posinf=np.inf)
+        parts.append(np.stack([maximum.point - reach, maximum.point + reach], axis=1))
+    ends = np.stack(parts)
+    return np.stack([ends[..., 0].min(axis=0), ends[..., 1].max(axis=0)], axis=1)
+
+
+def standard_errors(maximum: Maximum, supports: Sequence[Support]) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors on the search scale and their degrees of freedom; NaN if the search did not
+    settle."""
+    p = len(supports)
+    if not maximum.converged:
+        return np.full(p, np.nan), np.full(p, np.inf)
+    bounds = np.array([support.bounds for support in supports])
+    at_bounds = np.abs(bounds - maximum.point[:, None]).min(axis=1) < AT_BOUND
+    cov, degrees = robust_covariance(supports, maximum.information, maximum.trial_scores, at_bounds)
+    return np.sqrt(np.diagonal(cov)), degrees
+
+
 def wald_intervals(fit: Fit, level: float) -> dict[str, Interval]:
-    """Intervals by name, from the standard errors and Student's t on the search scale.
+    """Intervals by name, as `wald_ends` has them.
 
     For parameters at an end of their support it is one-sided, from the profile likelihood: there
     is no standard error at an edge.
     """
     at_edge = edge_intervals(fit, level)
-    errors = list(fit.search_scale_errors.values())
-    result = {}
-    for k, coordinate in enumerate(fit.objective.coordinates):
-        if coordinate.name in at_edge:
-            result[coordinate.name] = at_edge[coordinate.name]
-            continue
-        t = float(stdtrit(fit.degrees_of_freedom[k], 0.5 + level / 2))
-        reach = t * errors[k]
-        ends = (fit.point[k] - reach, fit.point[k] + reach)
-        result[coordinate.name] = coordinate.support.natural(ends)
-    return result
+    coordinates = fit.objective.coordinates
+    ends = wald_ends(fit.all_maxima, fit.objective.supports, level)
+    return {
+        c.name: at_edge[c.name] if c.name in at_edge else c.support.natural(tuple(of_coordinate))
+        for c, of_coordinate in zip(coordinates, ends.tolist(), strict=True)
+    }
 
 
 def profile_intervals(fit: Fit, level: float) -> dict[str, Interval]:

@@ -17,8 +17,9 @@ from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.derivative_free import METHODS, Method, check_available
-from motorcost.fitting.engine import Maxima, Maximum, maximise
-from motorcost.fitting.information import AT_BOUND, robust_covariance
+from motorcost.fitting.engine import Maxima, maximise
+from motorcost.fitting.information import AT_BOUND
+from motorcost.fitting.intervals import standard_errors, wald_ends
 from motorcost.fitting.objective import DataSets, Objective, step_and_rank
 from motorcost.fitting.specification import (
     FixedObserver,
@@ -49,6 +50,8 @@ from motorcost.tasks.supports import Support
 MEASURED_AT_ONCE = 32
 # The arguments of a measure.
 MEASURED = ("key", "truth", "true_policy", "found", "found_policy")
+# Of confidence, of the intervals in a table.
+LEVEL = 0.95
 # What comes before a parameter's name in the column of its true value.
 TRUE = "true_"
 
@@ -71,7 +74,8 @@ class Recovery:
       name, from the true and the fitted problem and the policies for them; in JAX.
 
     The columns of the result are, for each parameter, `effort_found` and `effort_se` (its standard
-    error on the search scale, mostly of the natural logarithm); `log_likelihood`, at the maximum
+    error on the search scale, mostly of the natural logarithm), `effort_low` and `effort_high`, the
+    ends of its 95 % interval (NaN at an end of its support); `log_likelihood`, at the maximum
     and at the true values (`log_likelihood_true`), `starts_agreed`, `converged`, `at_bounds`;
     how many maxima were found within reach (`maxima`), and how far the second lies below.
     They are those of `fit` with the same data, starts and key, whose engine this is.
@@ -232,15 +236,20 @@ def _table(
     points = np.stack([nothing if m is None else m.best.point for m in maxima])
     at_edge = np.abs(bounds - points[:, :, None]).min(axis=2) < AT_BOUND
     errors = np.stack(
+        [nothing if m is None else standard_errors(m.best, supports)[0] for m in maxima]
+    )
+    ends = np.stack(
         [
-            nothing if m is None else _errors(supports, m.best, edge)
-            for m, edge in zip(maxima, at_edge, strict=True)
+            np.full((p, 2), np.nan) if m is None else wald_ends(m.maxima, supports, LEVEL)
+            for m in maxima
         ]
     )
     table: dict[str, np.ndarray] = {}
     for k, (name, support) in enumerate(recovery.supports.items()):
         table[f"{name}_found"] = np.asarray(support.from_search_scale(points[:, k]))
         table[f"{name}_se"] = errors[:, k]
+        intervals = np.array([support.natural(tuple(pair)) for pair in ends[:, k].tolist()])
+        table[f"{name}_low"], table[f"{name}_high"] = intervals.T
     return table | {
         "log_likelihood": np.array([np.nan if m is None else m.best.value for m in maxima]),
         "log_likelihood_true": batched(np.arange(len(truth)), truth)[0],
@@ -250,14 +259,6 @@ def _table(
         "next_below": np.array([_next_below(m) for m in maxima]),
         "at_bounds": at_edge.any(axis=1),
     }
-
-
-def _errors(supports: list[Support], maximum: Maximum, at_edge: np.ndarray) -> np.ndarray:
-    """Standard errors on the search scale, as those of a fit."""
-    if not maximum.converged:
-        return np.full(len(supports), np.nan)
-    cov, _ = robust_covariance(supports, maximum.information, maximum.trial_scores, at_edge)
-    return np.sqrt(np.diagonal(cov))
 
 
 def _next_below(maxima: Maxima | None) -> float:
