@@ -21,7 +21,7 @@ POSITION, VELOCITY, FORCE, MUSCLE, TARGET = range(5)
 @eqx.filter_jit
 def outcome(group):
     """The log likelihoods and first contradictions of one group, by the filter that it takes."""
-    values, converged, first = log_likelihoods_of(None, group)
+    values, converged, first, _ = log_likelihoods_of(None, group)
     return values[0], converged[0], first[0]
 
 

@@ -11,7 +11,6 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import stdtrit
 
 from motorcost.fitting.engine import Maximum
 from motorcost.fitting.information import AT_BOUND, robust_covariance
@@ -31,6 +30,8 @@ def wald_ends(maxima: Sequence[Maximum], supports: Sequence[Support], level: flo
     far around a maximum the lower it is, as a profile likelihood would. NaN where the highest has
     no standard error.
     """
+    from scipy.special import stdtrit  # slow to import, and only needed here
+
     z = NormalDist().inv_cdf(0.5 + level / 2)
     parts: list[np.ndarray] = []
     for maximum in maxima:
