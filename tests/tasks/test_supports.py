@@ -117,13 +117,13 @@ def built_in():
 @pytest.mark.parametrize("name", built_in())
 def test_every_built_in_parameter_that_can_be_inferred_has_a_support(name):
     task = built_in()[name]
-    defaults = mc.tasks.defaults(task)
+    typical = mc.tasks.typical_values(task)
     for parameter, what in mc.tasks.parameters(task).items():
         if what.role == "condition":
             assert what.support is None, parameter
         else:
             assert isinstance(what.support, Support), parameter
-            assert what.support.low < defaults[parameter] < what.support.high, parameter
+            assert what.support.low < typical[parameter] < what.support.high, parameter
 
 
 def test_declare_refuses_a_default_outside_its_support():

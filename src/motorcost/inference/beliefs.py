@@ -64,6 +64,7 @@ def track_beliefs(
     N, T, _ = trials.observed.shape
     whole: Any = None
     for group, index in group_trials(problem, trials, policy, observer):
+        group = group.solved_if_concrete()
         beliefs, converged, contradiction = _group_beliefs(group, smooth=smooth)
         if checks.is_concrete(contradiction):
             raise_if_failed(group, index, trials, converged, contradiction)

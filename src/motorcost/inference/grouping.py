@@ -66,12 +66,21 @@ class Group(eqx.Module):
         """The same group, with the policy that is optimal for what each agent believes."""
         if self.policy is not None:
             return self
-        policy = solve_each(self.problem)
+        policy = (solve_each if self.problem.A.shape[0] == 1 else _solve_several)(self.problem)
         return eqx.tree_at(lambda g: g.policy, self, policy, is_leaf=lambda leaf: leaf is None)
+
+    def solved_if_concrete(self) -> Group:
+        """The same group, with its policies if its problems are concrete: apart from a filter, the
+        solver's program is shared with `solve`."""
+        concrete = all(checks.is_concrete(leaf) for leaf in jax.tree.leaves(self.problem))
+        return self.solved() if concrete else self
 
     def map(self, run: Callable[..., Any]) -> Any:
         """What `run(problem, policy, observer, samples, starts)` returns for each condition."""
         return map_leading_axis(run, *self.models, self.samples, self.starts)
+
+
+_solve_several = jax.jit(solve_each)
 
 
 def as_trials(problem: ProblemOrTask, observed: Any) -> Trials:

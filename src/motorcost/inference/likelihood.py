@@ -65,6 +65,7 @@ def log_likelihood(
     trials = as_trials(problem, observed)
     values = jnp.zeros(len(trials))
     for group, index in group_trials(problem, trials, policy, observer):
+        group = group.solved_if_concrete()
         of_group, converged, contradiction, _ = _compiled(None, group)
         filled = index >= 0
         if checks.is_concrete(of_group):
