@@ -307,13 +307,13 @@ def test_samples_after_a_trials_end_do_not_count(trials):
 
 def test_similar_lengths_share_one_compilation():
     before = len(TRACES)
-    lengths = [10, 12, 15, 11, 22, 30]
+    lengths = [10, 12, 15, 11, 32, 40]
     samples = [np.zeros((n, 2)) for n in lengths]
     trials = mc.Trials.recorded(samples, dt=0.01, channels=["place", "target"])
     found = list(group_trials(walk, trials, None, SEEN))
     assert sorted(TRACES[before:]) == sorted(lengths)
     shapes = [group.samples.shape for group, _ in found]
-    assert shapes == [(4, 1, 15, 2), (2, 1, 30, 2)]
+    assert shapes == [(4, 1, 15, 2), (2, 1, 40, 2)]
     assert sorted(i for _, index in found for i in index.ravel().tolist()) == list(range(6))
 
 
