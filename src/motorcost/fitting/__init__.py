@@ -7,8 +7,10 @@ In the order of reading:
 - `batching`: the objective at any number of points, in batches of one compiled size.
 - `starts`: where searches begin. `optimise`: searches by gradients, all in step.
   `derivative_free`: adapters of Nelder-Mead and BOBYQA.
-- `information`: Newton's last steps, standard errors, directions that the data leave open.
+- `maxima`: which ends of searches are the same maximum, and where to look again. `polishing`:
+  Newton's last steps, and a check of maxima at the scale of a standard error.
 - `engine`: from starts to maxima, whether of one data set or of thousands.
+- `information`: standard errors, directions that the data leave open. `intervals`: of confidence.
 - `estimate`: `fit`. `fitted`: `Fit`, with `profiles`, `prediction` and `presenting`. `leads`: how
   long before the first sample the model begins, compared.
 - `recovery`: data sets simulated and fitted, many at once. `baselines`: the paper's two.
