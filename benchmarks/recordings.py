@@ -21,18 +21,9 @@ import numpy as np
 import motorcost as mc
 from motorcost.experiments.recorded_reaches import pointing_reaches
 from motorcost.io.files import written_whole
+from motorcost.study.template import RECOMMENDED
 
-REACHING = (
-    "effort",
-    "velocity",
-    "force",
-    "motor_noise",
-    "sensory_noise",
-    "tau",
-    "aim_spread",
-    "start_spread",
-    "recording_noise",
-)
+REACHING = RECOMMENDED["reaching"]
 SACCADE = ("effort", "motor_noise", "sensory_noise", "aim_spread", "recording_noise")
 # Metres per screen height, which nobody measured.
 SCREEN = 0.3

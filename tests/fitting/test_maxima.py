@@ -10,7 +10,7 @@ from motorcost.fitting.information import robust_covariance
 from motorcost.fitting.intervals import interval_text, wald_ends
 from motorcost.fitting.maxima import distinct, further_starts
 from motorcost.fitting.optimise import Found
-from motorcost.fitting.polishing import polish
+from motorcost.fitting.polishing import Polished, confirm, polish
 from motorcost.fitting.profiles import _joined
 
 SUPPORTS = [mc.Uniform(-5.0, 5.0), mc.Uniform(-5.0, 5.0)]
@@ -122,6 +122,19 @@ def test_a_smooth_maximum_is_confirmed_with_its_curvature():
     assert np.isnan(found.higher).all()
     assert_allclose(found.points, 0, atol=1e-6)
     assert_allclose(found.information[0], curvature, rtol=1e-3)
+
+
+def test_half_a_standard_error_from_a_maximum_is_not_one():
+    """No value at a standard error is higher there, but nothing denies that a step leads higher."""
+    point = np.array([[0.2, 0.0]])
+    found = Polished(
+        point, np.array([-0.08]), 4 * np.eye(2)[None], np.zeros(1, bool), np.full((1, 2), np.nan)
+    )
+    hill = evaluated(lambda x: -2.0 * (x**2).sum())
+    for denied in (False, True):
+        result = confirm(hill, SUPPORTS, found, np.zeros(1, int), np.array([denied]))
+        assert np.isnan(result.higher).all()
+        assert result.converged[0] == denied
 
 
 def test_a_point_that_is_higher_within_a_standard_error_refutes_a_maximum():

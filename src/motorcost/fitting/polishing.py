@@ -41,7 +41,8 @@ class Polished:
     """Maxima after Newton's steps, with the observed information there.
 
     - `converged`: whether each is a maximum: its curvature is that of a maximum in all directions
-      that do not lead out of the bounds, and no step promises `CONVERGED_GAIN`.
+      that do not lead out of the bounds, and no step promises `CONVERGED_GAIN`; or values deny what
+      curvature and step promise (see `confirm`).
     - `higher`: a point that refutes the maximum, NaN where `confirm` found none.
     """
 
@@ -64,7 +65,7 @@ def polish(
     P, p = points.shape
     points, values = points.copy(), values.copy()
     information = np.full((P, p, p), np.nan)
-    converged = np.zeros(P, bool)
+    converged, denied = np.zeros(P, bool), np.zeros(P, bool)
     bounds = np.array([support.bounds for support in supports])
     active = np.flatnonzero(np.isfinite(values))
     for _ in range(NEWTON_STEPS):
@@ -78,6 +79,7 @@ def polish(
             for i, gradient in zip(active, gradients, strict=True)
         ]
         converged[active] = [step.is_peak and step.gain < CONVERGED_GAIN for step in steps]
+        denied[active] = [not step.is_peak for step in steps]
         moving = np.array([step.gain >= NEGLIGIBLE_GAIN for step in steps])
         gains = np.array([step.gain for step in steps])[moving]
         moved = np.array([step.point for step in steps])[moving]
@@ -87,6 +89,7 @@ def polish(
         found, _ = evaluate(which[active], moved)
         slack = np.where(gains < SURE_GAIN, VALUE_ROUNDING * np.abs(values[active]), 0.0)
         better = (found > values[active]) | (found > values[active] - slack)
+        denied[active[~better]] = True
         active = active[better]
         points[active], values[active] = moved[better], found[better]
     return confirm(
@@ -94,6 +97,7 @@ def polish(
         supports,
         Polished(points, values, information, converged, np.full((P, p), np.nan)),
         which,
+        denied,
     )
 
 
@@ -124,13 +128,18 @@ def _newton_step(
 
 
 def confirm(
-    evaluate: Evaluate, supports: Sequence[Support], found: Polished, which: np.ndarray
+    evaluate: Evaluate,
+    supports: Sequence[Support],
+    found: Polished,
+    which: np.ndarray,
+    denied: np.ndarray,
 ) -> Polished:
     """Compare values at one standard error from each maximum, either way along the principal axes
     of its information, with what the information promises.
 
-    A maximum that Newton's method did not settle at, as happens where the likelihood jumps, is one
-    all the same if none of these points is higher.
+    Where the likelihood jumps, gradients promise what values deny: `denied` tells where Newton's
+    step led no higher, or where the curvature is not that of a maximum. That is a maximum all the
+    same if none of these points is higher.
     """
     p = found.points.shape[1]
     usable = np.flatnonzero(np.isfinite(found.information).all(axis=(1, 2)))
@@ -158,7 +167,7 @@ def confirm(
         if values[row, best[row]] > found.values[i] + REFUTING_GAIN:
             higher[i], converged[i] = tried[row, best[row]], False
             continue
-        converged[i] = True
+        converged[i] |= denied[i]
         curvature = _from_drops(
             roots[row],
             axes[row],

@@ -61,7 +61,7 @@ bootstrap = 0                   # simulated data sets to bootstrap from
 # What to infer from recorded movements, where that is known from real recordings; otherwise the
 # task's costs. Trials of people differ in more than motor noise: where nothing else may vary, motor
 # noise has to explain all of it, and the costs with it.
-_RECOMMENDED = {
+RECOMMENDED = {
     "reaching": (
         "effort",
         "velocity",
@@ -97,7 +97,7 @@ def study_template(task_name: str, data: Path, folder: Path) -> str:
         task=_toml_text(task_name),
         tasks=", ".join(TASKS),
         columns="\n".join(_columns(task_name, task().state_names, data, folder)),
-        lead=_LEADS if task_name in _RECOMMENDED else _NO_LEAD,
+        lead=_LEADS if task_name in RECOMMENDED else _NO_LEAD,
         free="\n".join(_free(task_name, tasks.parameters(task))),
     )
 
@@ -106,7 +106,7 @@ def _free(task_name: str, declared: Mapping[str, tasks.Parameter]) -> list[str]:
     """A line for each parameter that can be inferred; those that are not recommended are
     comments."""
     costs = [name for name, parameter in declared.items() if parameter.role == "cost"]
-    recommended = _RECOMMENDED.get(task_name, costs)
+    recommended = RECOMMENDED.get(task_name, costs)
     about = {
         name: f"{parameter.about}; {parameter.support}"
         for name, parameter in declared.items()
