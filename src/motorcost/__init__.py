@@ -32,7 +32,7 @@ from motorcost.diagnostics import (
 from motorcost.errors import ConvergenceError, InputError, PrecisionError
 from motorcost.fitting import baselines
 from motorcost.fitting.estimate import fit
-from motorcost.fitting.fitted import Fit
+from motorcost.fitting.fitted import Fit, LocalMaximum
 from motorcost.fitting.information import Direction
 from motorcost.fitting.leads import LeadFit
 from motorcost.fitting.profiles import Profile
@@ -43,7 +43,7 @@ from motorcost.model.delay import delay
 from motorcost.model.joining import concatenate
 from motorcost.model.moments import Moments, expected_cost, moments
 from motorcost.model.observer import Observer, ObserverSpec, observe
-from motorcost.model.policy import Policy
+from motorcost.model.policy import Minima, Policy
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
@@ -74,9 +74,11 @@ __all__ = [
     "Fit",
     "InputError",
     "LeadFit",
+    "LocalMaximum",
     "LogNormal",
     "LogUniform",
     "Look",
+    "Minima",
     "Moments",
     "Movements",
     "Normal",
