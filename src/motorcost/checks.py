@@ -53,6 +53,15 @@ def array_module(*values: Any) -> Any:
     return np if all(is_concrete(leaf) for leaf in jax.tree.leaves(values)) else jnp
 
 
+def jax_array(array: Any) -> Array:
+    """The array as a JAX array.
+
+    Unlike `jnp.asarray` this neither compiles a program for every new shape of a NumPy array nor
+    shares its memory, which its owner may write to later.
+    """
+    return jax.device_put(array) if isinstance(array, np.ndarray) else jnp.asarray(array)
+
+
 def numbers(name: str, value: Any) -> Any:
     """Return `value` as a float64 array of finite numbers, a NumPy array if it is concrete."""
     if not is_concrete(value):
@@ -89,9 +98,9 @@ def matrix(
 
     if array.ndim == 2 and fits(array.shape):
         xp = array_module(array)
-        return jnp.asarray(xp.broadcast_to(array, (steps, *array.shape)))
+        return jax_array(xp.broadcast_to(array, (steps, *array.shape)))
     if array.ndim == 3 and array.shape[0] == steps and fits(array.shape[1:]):
-        return jnp.asarray(array)
+        return jax_array(array)
     size = f"{'any' if rows is None else rows}, {'any' if cols is None else cols}"
     swapped = array.ndim >= 2 and fits((array.shape[-1], array.shape[-2]))
     raise InputError(
@@ -113,8 +122,8 @@ def terms(
         matrix(f"{name}[{i}]", term, shape, words, steps, span) for i, term in enumerate(value)
     ]
     if not matrices:
-        return jnp.asarray(np.zeros((steps, 0, *shape)))
-    return jnp.asarray(array_module(matrices).stack(matrices, axis=1))
+        return jax_array(np.zeros((steps, 0, *shape)))
+    return jax_array(array_module(matrices).stack(matrices, axis=1))
 
 
 def vector(name: str, value: Any, size: int, words: str) -> Float[Array, " size"]:
@@ -122,7 +131,7 @@ def vector(name: str, value: Any, size: int, words: str) -> Float[Array, " size"
     array = numbers(name, value)
     if array.shape != (size,):
         raise InputError(f"{name} must have shape ({words},) = ({size},), got {array.shape}")
-    return jnp.asarray(array)
+    return jax_array(array)
 
 
 def symmetric(
@@ -146,7 +155,7 @@ def symmetric(
                 f"{name} must be positive {kind}, got lowest eigenvalue {eigenvalue:.3g}{at}"
             )
     xp = array_module(value)
-    return jnp.asarray((xp.asarray(value) + xp.swapaxes(value, -1, -2)) / 2)
+    return jax_array((xp.asarray(value) + xp.swapaxes(value, -1, -2)) / 2)
 
 
 def definiteness(M: np.ndarray) -> np.ndarray:

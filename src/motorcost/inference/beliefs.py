@@ -23,6 +23,7 @@ from motorcost.inference.grouping import (
 from motorcost.model.observer import Observer, ObserverLike
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
+from motorcost.numerics.linalg import entries, with_entries
 
 
 class Beliefs(eqx.Module):
@@ -69,12 +70,12 @@ def track_beliefs(
         if checks.is_concrete(contradiction):
             raise_if_failed(group, index, trials, converged, contradiction)
         if whole is None:
-            whole = jax.tree.map(lambda leaf: jnp.full((N, T, *leaf.shape[3:]), jnp.nan), beliefs)
+            whole = jax.tree.map(
+                lambda leaf: checks.jax_array(np.full((N, T, *leaf.shape[3:]), np.nan)), beliefs
+            )
         whole = jax.tree.map(partial(_placed, index), whole, beliefs)
     within = np.arange(T) < trials.lengths[:, None]
-    return jax.tree.map(
-        lambda leaf: jnp.where(within.reshape(N, T, *[1] * (leaf.ndim - 2)), leaf, jnp.nan), whole
-    )
+    return jax.tree.map(lambda leaf: with_entries(leaf, ~within, np.nan), whole)
 
 
 def _placed(
@@ -82,7 +83,8 @@ def _placed(
 ) -> Float[Array, "N T *dims"]:
     """`whole` with the trials of a group put where they belong."""
     filled = index >= 0
-    return whole.at[index[filled], : part.shape[2]].set(part[filled])
+    where = (index[filled], slice(part.shape[2]))
+    return with_entries(whole, where, entries(part, filled))
 
 
 @eqx.filter_jit

@@ -256,7 +256,7 @@ def _batched(
         within = np.arange(length) < lengths[:, :, None]
         xp = checks.array_module(trials.observed)
         observed = xp.asarray(trials.observed)[index][:, :, :length]
-        samples = jnp.asarray(xp.where(within[..., None], observed, xp.nan))
+        samples = checks.jax_array(xp.where(within[..., None], observed, xp.nan))
         starts = _starts(trials, index)
         yield Group(problems, None, observers, samples, starts, trials.complete), index
 
@@ -315,7 +315,7 @@ def _stacked(
 
 def _joined(*arrays: Any) -> Any:
     """The arrays one after the other along their first axis."""
-    return jnp.asarray(checks.array_module(arrays).concatenate(arrays))
+    return checks.jax_array(checks.array_module(arrays).concatenate(arrays))
 
 
 def _starts(trials: Trials, index: np.ndarray) -> Any:
@@ -351,9 +351,11 @@ def _check(problem: Problem, observer: Observer, trials: Trials, length: int) ->
     _check_channels(observer, trials)
     if trials.starts is not None and trials.starts.shape[1] != n:
         raise InputError(f"starts must have {n} states per trial, got {trials.starts.shape[1]}")
-    step = trials.times[1] - trials.times[0]
-    concrete = checks.is_concrete(step) and checks.is_concrete(problem.dt)
-    if concrete and not np.isclose(step, problem.dt, rtol=_SAME_STEP):
+    if not (checks.is_concrete(trials.times) and checks.is_concrete(problem.dt)):
+        return
+    first, second = np.asarray(trials.times)[:2]
+    step = second - first
+    if not np.isclose(step, problem.dt, rtol=_SAME_STEP):
         raise InputError(
             f"the trials are on a grid of {float(step):g} s, the problem steps by "
             f"{float(problem.dt):g} s"

@@ -35,6 +35,7 @@ from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.solver import solve_each
 from motorcost.model.trials import Trials
+from motorcost.numerics.linalg import entries, with_entries
 
 
 def log_likelihood(
@@ -63,7 +64,7 @@ def log_likelihood(
     cannot be found, give -inf, with derivatives zero instead of NaN.
     """
     trials = as_trials(problem, observed)
-    values = jnp.zeros(len(trials))
+    values: Any = np.zeros(len(trials))
     for group, index in group_trials(problem, trials, policy, observer):
         group = group.solved_if_concrete()
         of_group, converged, contradiction, _ = _compiled(None, group)
@@ -76,8 +77,8 @@ def log_likelihood(
                     "large, or the recording noise is too small beside them (use noise=0, or at "
                     "least 1e-7 of the channel's range)"
                 )
-        values = values.at[index[filled]].set(of_group[filled])
-    return values if per_trial else values.sum()
+        values = with_entries(values, index[filled], entries(of_group, filled))
+    return values if per_trial else checks.jax_array(checks.array_module(values).sum(values))
 
 
 def log_likelihoods_at(

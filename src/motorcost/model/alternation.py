@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from motorcost.model.passes import backward_pass, forward_pass
@@ -44,10 +43,6 @@ class Noise(NamedTuple):
     sense: Any = 1.0
 
 
-# The regulator of the problem without signal-dependent noise.
-NO_SIGNAL_DEPENDENCE = Noise(control=0.0, state=0.0)
-
-
 class Progress(NamedTuple):
     """The state of the iterations: the last accepted gains, and what is known of them.
 
@@ -66,10 +61,10 @@ class Progress(NamedTuple):
     halted: Bool[Array, "*batch"]
     costs: Float[Array, "max_iterations *batch"]
 
-    def active(self, max_iterations: int) -> Bool[Array, "*batch"]:
-        """Which elements of the batch go on."""
+    def active(self, limit: Any) -> Bool[Array, "*batch"]:
+        """Which elements of the batch go on, if they may make this many iterations."""
         ended = self.converged | self.halted | ~self.finite
-        return (self.iterations < max_iterations) & ~ended
+        return (self.iterations < limit) & ~ended
 
     @classmethod
     def empty(cls, p: Problem, max_iterations: int) -> Progress:
@@ -91,39 +86,14 @@ class Progress(NamedTuple):
         )
 
 
-def iterate_from_regulator(
-    problem: Problem, tolerance: Any, max_iterations: int, patience: int
-) -> Progress:
-    """Iterate until the gains converge, but at most `patience` times; if they overflow, up to the
-    last finite ones.
-
-    The first backward pass is that of the problem without signal-dependent noise and without a
-    filter: it finds the linear-quadratic regulator, a start that is finite and stable wherever the
-    problem can be controlled at all.
-    """
-
-    def advance(carry: Any) -> Any:
-        step, progress = carry
-        noise = NO_SIGNAL_DEPENDENCE
-        return step + 1, iteration(problem, noise, tolerance, max_iterations, step, progress)
-
-    start = jnp.array(0), Progress.empty(problem, max_iterations)
-    return lax.while_loop(lambda carry: carry[1].active(patience).any(), advance, start)[1]
-
-
 def iteration(
-    problem: Problem,
-    noise: Noise,
-    tolerance: Any,
-    max_iterations: int,
-    step: Any,
-    progress: Progress,
+    problem: Problem, noise: Noise, tolerance: Any, limit: Any, step: Any, progress: Progress
 ) -> Progress:
     """A backward pass, acceleration, and a forward pass.
 
     While `progress.iterations` is negative both passes, and where it is zero the backward pass, are
     those of the problem with its noises multiplied by `noise`. `step` is the number of iterations
-    that the whole batch has made.
+    that the whole batch has made, `limit` how many each element may make.
     """
     p = problem
     first = progress.iterations <= 0
@@ -134,8 +104,7 @@ def iteration(
     # The first passes were those of another problem, so they must not enter the history.
     acceleration = acceleration.without_history(first)
     tried = jnp.where(converged, L, tried)
-    other = noise is not NO_SIGNAL_DEPENDENCE
-    forward = forward_pass(_with_noise(p, noise, progress.iterations < 0) if other else p, tried)
+    forward = forward_pass(_with_noise(p, noise, progress.iterations < 0), tried)
     finite = (
         jnp.isfinite(forward.cost)
         & jnp.isfinite(tried).all(axis=(0, 1, 2))
@@ -147,13 +116,13 @@ def iteration(
     rises = (forward.cost > progress.cost * (1 + _COST_ROUNDING)) & (p.E.shape[2] == 0)
     accelerated = ((tried != L) & jnp.isfinite(L)).any(axis=(0, 1, 2))
     refused = accelerated & (~finite | rises)
-    active = progress.active(max_iterations)
+    active = progress.active(limit)
     accepted = active & finite & ~refused
 
     def where_accepted(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
 
-    numbers = jnp.arange(max_iterations).reshape(-1, *[1] * first.ndim)
+    numbers = jnp.arange(progress.costs.shape[0]).reshape(-1, *[1] * first.ndim)
     this_iteration = numbers == progress.iterations
     return Progress(
         L=where_accepted(tried, progress.L),

@@ -79,7 +79,7 @@ class Observer(eqx.Module):
             matrices = xp.asarray(matrices)
             extra = (steps - matrices.shape[0], *matrices.shape[1:])
             repeated = xp.broadcast_to(matrices[-1], extra)
-            return jnp.asarray(xp.concatenate([matrices, repeated]))
+            return checks.jax_array(xp.concatenate([matrices, repeated]))
 
         return eqx.tree_at(lambda o: (o.S, o.U), self, (extended(self.S), extended(self.U)))
 

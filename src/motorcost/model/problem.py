@@ -120,7 +120,7 @@ class Problem(eqx.Module):
         self.W = _per_step("W", W, (k, None), "senses, noises", T)
         if checks.is_concrete(self.W) and not np.any(self.W):
             # The solver treats senses without any noise differently.
-            self.W = jnp.asarray(np.zeros((T - 1, k, 0)))
+            self.W = checks.jax_array(np.zeros((T - 1, k, 0)))
         self.D = checks.terms("D", D, (k, n), "senses, states", T - 1, "T-1")
         self.E = _per_step("E", E, (n, None), "states, noises", T)
         self.Q = checks.symmetric("Q", checks.matrix("Q", Q, (n, n), "states, states", T, "T"))
@@ -202,7 +202,7 @@ class Problem(eqx.Module):
             matrices = xp.asarray(matrices)
             value = matrices[-1] if value is None else xp.broadcast_to(value, matrices.shape[1:])
             repeated = xp.broadcast_to(value, (extra, *value.shape))
-            return jnp.asarray(xp.concatenate([matrices, repeated]))
+            return checks.jax_array(xp.concatenate([matrices, repeated]))
 
         zeros = dict.fromkeys(("B", "C", "V", "H", "D", "E", "Q"), 0.0)
         # None repeats the last matrix: R must stay positive definite, and the rank of W the same.
@@ -278,13 +278,13 @@ def _per_step(
 
 def _covariance(name: str, value: Any, n: int) -> Float[Array, "n n"]:
     if value is None:
-        return jnp.asarray(np.zeros((n, n)))
+        return checks.jax_array(np.zeros((n, n)))
     array = checks.numbers(name, value)
     if array.shape != (n, n):
         raise InputError(
             f"{name} must be a covariance of shape (states, states) = ({n}, {n}), got {array.shape}"
         )
-    return checks.symmetric(name, jnp.asarray(array))
+    return checks.symmetric(name, checks.jax_array(array))
 
 
 def _count(names: Names | None) -> int | None:

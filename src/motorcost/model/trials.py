@@ -96,7 +96,9 @@ class Trials(eqx.Module):
     ) -> None:
         checks.require_float64()
         N, T, o = observed.shape
-        self.observed, self.times, self.starts = jnp.asarray(observed, float), times, starts
+        xp = checks.array_module(observed)
+        self.observed = checks.jax_array(xp.asarray(observed, float))
+        self.times, self.starts = times, starts
         if starts is not None and checks.is_concrete(starts) and not np.isfinite(starts).all():
             raise InputError("starts must be finite")
         self.states, self.beliefs, self.controls, self.senses = states, beliefs, controls, senses
@@ -150,15 +152,15 @@ class Trials(eqx.Module):
         checks.positive(dt=dt)
         observed, horizons = place(samples, times, lengths, dt)
         if starts is not None:
-            starts = jnp.asarray(checks.numbers("starts", starts))
+            starts = checks.jax_array(checks.numbers("starts", starts))
             if starts.ndim != 2 or starts.shape[0] != len(observed):
                 raise InputError(
                     f"starts must have shape (trials, states) = ({len(observed)}, states), "
                     f"got {starts.shape}"
                 )
         return cls(
-            jnp.asarray(observed),
-            jnp.arange(max(horizons)) * dt,
+            checks.jax_array(observed),
+            checks.jax_array(np.arange(max(horizons)) * dt),
             channels=channels,
             starts=starts,
             lengths=horizons,
@@ -282,7 +284,7 @@ class Trials(eqx.Module):
                 values[name] = factor * values[name]
             value_units[name] = conditions[name]
         return self._changed(
-            observed=self.observed * jnp.asarray(factors),
+            observed=self.observed * np.asarray(factors),
             channels=new_units,
             conditions=values,
             condition_units=value_units,

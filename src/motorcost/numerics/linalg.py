@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from motorcost.checks import EIGENVALUE_ROUNDING, array_module
+from motorcost.checks import EIGENVALUE_ROUNDING, array_module, jax_array
 
 # A pivot below this fraction of its diagonal entry is zero up to rounding.
 RANK_TOLERANCE = 1e-13
@@ -81,7 +81,16 @@ def first_entry(tree: Any) -> Any:
 
 def entries(array: Any, index: Any) -> Array:
     """`array[index]` as a JAX array, which is not compiled if the array is concrete."""
-    return jnp.asarray(array_module(array).asarray(array)[index])
+    return jax_array(array_module(array).asarray(array)[index])
+
+
+def with_entries(array: Any, index: Any, values: Any) -> Array:
+    """The array with `values` at `index`, which is not compiled if both are concrete."""
+    if array_module(array, values) is np:
+        changed = np.array(array)
+        changed[index] = values
+        return jax_array(changed)
+    return jnp.asarray(array).at[index].set(values)
 
 
 def mm(A: Float[Array, "i j *#batch"], B: Float[Array, "j k *#batch"]) -> Float[Array, "i k ..."]:
