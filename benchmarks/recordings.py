@@ -21,10 +21,8 @@ import numpy as np
 import motorcost as mc
 from motorcost.experiments.recorded_reaches import pointing_reaches
 from motorcost.io.files import written_whole
-from motorcost.study.template import RECOMMENDED
+from motorcost.study.template import KNOWN, RECOMMENDED
 
-REACHING = RECOMMENDED["reaching"]
-SACCADE = ("effort", "motor_noise", "sensory_noise", "aim_spread", "recording_noise")
 # Metres per screen height, which nobody measured.
 SCREEN = 0.3
 # By part: which trials, and the speed in m/s at which a reach is cut.
@@ -92,14 +90,15 @@ def fitted(
     """What a fit of one part of a person's trials finds, as a row."""
     which, speed = PARTS[part]
     of_eyes = read is saccades
+    task = "saccade" if of_eyes else "reaching"
     movements = read(file, speed)[:most][which]
     trials = movements.trials(dt=0.002 if of_eyes else 0.01)
     begin = time.perf_counter()
     fit = mc.fit(
-        mc.tasks.saccade if of_eyes else mc.tasks.reaching,
+        getattr(mc.tasks, task),
         trials,
-        SACCADE if of_eyes else REACHING,
-        fixed={"start": 0.0} if of_eyes else {},
+        RECOMMENDED[task],
+        fixed=KNOWN.get(task, {}),
         observer=mc.ObserverSpec(["angle" if of_eyes else "position"]),
         lead=leads,
         n_starts=starts,

@@ -14,6 +14,8 @@ from motorcost.tasks.supports import Support
 AT_BOUND = 1e-6
 # Fewer trials than parameters plus this say too little about how much the scores vary.
 LEAST_FREEDOM = 5
+# A trial with more leverage than this decides an estimate alone, whatever the other trials say.
+MOST_LEVERAGE = 0.9
 # A direction known no better than within a factor of two is weakly known.
 WEAK = float(np.log(2.0))
 
@@ -45,9 +47,11 @@ def robust_covariance(
 
     This is the sandwich estimator, the inverse information around the sum of squares of
     `trial_scores` (N, p). It holds where the likelihood is not quite right (the Gaussian
-    approximation of signal-dependent noise makes the curvature a few per cent too large), and is
-    enlarged by N / (N - p) because the scores are those at the estimate. With too few trials for
-    that it is the inverse information, with infinite degrees of freedom.
+    approximation of signal-dependent noise makes the curvature a few per cent too large). The
+    scores are those at the estimate, which each trial has drawn towards itself by its leverage, a
+    number from 0 to 1 whose sum over trials is p: they are divided by one minus it, which gives the
+    jackknife's variance to first order (HC3 in regression). With too few trials for that it is the
+    inverse information, with infinite degrees of freedom.
 
     Coordinates that press against a bound are taken as given for the others, and have no variance
     (NaN).
@@ -70,8 +74,9 @@ def robust_covariance(
     if (freedom < LEAST_FREEDOM).any():
         return cov, degrees
     bread = np.where(np.isfinite(cov[among]), cov[among], 0.0)
-    growth = np.sqrt(counts / freedom)
-    sandwich = bread @ (scores.T @ scores) @ bread * np.outer(growth, growth)
+    leverage = np.einsum("ij,jk,ik->i", scores, np.linalg.pinv(scores.T @ scores), scores)
+    without_own = scores / (1.0 - np.minimum(leverage, MOST_LEVERAGE))[:, None]
+    sandwich = bread @ (without_own.T @ without_own) @ bread
     cov[among] = np.where(np.isfinite(cov[among]), sandwich, cov[among])
     degrees[inside] = freedom
     return cov, degrees

@@ -34,7 +34,7 @@ time_unit = "s"                 # ... in s, ms or us
 task = "{task}"                 # {tasks}; or "file.py:function"
 # dt = 0.01                     # the model's step in seconds; the recording's if left out
 {lead}
-fixed = {{ }}                     # parameters that are known, as {{ motor_noise = 0.5 }}
+fixed = {{ {fixed} }}  # parameters that are known, as {{ motor_noise = 0.5 }}
 
 [free]                          # what to infer: "usual", [low, high], or more:
                                 # {{ low = 1e-8, high = 1e-2, per = "subject" }}
@@ -72,8 +72,12 @@ RECOMMENDED = {
         "aim_spread",
         "start_spread",
         "recording_noise",
-    )
+    ),
+    "saccade": ("effort", "motor_noise", "tau_fast", "aim_spread", "recording_noise"),
 }
+# What to take for known besides. Saccades are over before what the eye sees could guide them: with
+# sensory noise free it goes to the upper end of its support in every recording that was tried.
+KNOWN = {"saccade": {"start": 0.0, "sensory_noise": 10.0}}
 _LEADS = """\
 lead = [0, 0.05, 0.1]           # seconds before the first sample at which the model begins, at
                                 # rest; each is fitted, the best is taken, the choice reported"""
@@ -84,8 +88,8 @@ _NO_LEAD = """\
 def study_template(task_name: str, data: Path, folder: Path) -> str:
     """The text of a study file with comments, to be filled in.
 
-    - `task_name`: one of the built-in tasks. Its cost parameters are free; for reaching, all that
-      recorded reaches need.
+    - `task_name`: one of the built-in tasks. Its cost parameters are free; for reaching and
+      saccades, all that recorded movements need.
     - `data`: the recordings. If the file is there, the comments list its columns.
     - `folder`: where the study file will be, which paths in it are relative to.
     """
@@ -97,7 +101,8 @@ def study_template(task_name: str, data: Path, folder: Path) -> str:
         task=_toml_text(task_name),
         tasks=", ".join(TASKS),
         columns="\n".join(_columns(task_name, task().state_names, data, folder)),
-        lead=_LEADS if task_name in RECOMMENDED else _NO_LEAD,
+        lead=_LEADS if task_name == "reaching" else _NO_LEAD,
+        fixed=", ".join(f"{name} = {value}" for name, value in KNOWN.get(task_name, {}).items()),
         free="\n".join(_free(task_name, tasks.parameters(task))),
     )
 
