@@ -30,6 +30,7 @@ from motorcost.inference.grouping import (
     as_trials,
     group_trials,
 )
+from motorcost.inference.precision import raise_if_digits_are_lost
 from motorcost.model.observer import ObserverLike
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
@@ -74,9 +75,12 @@ def log_likelihood(
             if not np.isfinite(of_group[filled]).all():
                 raise InputError(
                     "the likelihood is beyond what can be computed: samples or parameters are too "
-                    "large, or the recording noise is too small beside them (use noise=0, or at "
-                    "least 1e-7 of the channel's range)"
+                    "large, or the recording noise is too small beside them (use noise=0, or a "
+                    "larger noise)"
                 )
+            raise_if_digits_are_lost(
+                group, of_group, filled, lambda other: _compiled(None, other)[0]
+            )
         values = with_entries(values, index[filled], entries(of_group, filled))
     return values if per_trial else checks.jax_array(checks.array_module(values).sum(values))
 
