@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export JAX_ENABLE_X64 := 1
 
-.PHONY: demo test test-slow lint format bench figures results clean
+.PHONY: demo test test-slow fuzz lint format bench figures results clean
 
 demo: .venv/.base
 	$(BIN)/motorcost demo -o demo
@@ -13,6 +13,9 @@ test: .venv/.dev
 
 test-slow: .venv/.dev
 	$(BIN)/python -m pytest -m slow -s $(ARGS)
+
+fuzz: .venv/.dev
+	PYTHONPATH=tests $(BIN)/python tests/fuzz/campaign.py $(ARGS)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
