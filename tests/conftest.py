@@ -31,6 +31,11 @@ gc.set_threshold(200_000, 50, 100)
 # Shapes in the package's signatures are checked at every call the tests make.
 with jaxtyping.install_import_hook("motorcost", "beartype.beartype"):
     import motorcost  # noqa: F401
+    from motorcost.numerics import compiling
+
+# A search is compiled with options of its own, which go before those above: in the tests it is
+# compiled like everything else, in 60% of the time.
+compiling._CPU_OPTIONS["xla_backend_optimization_level"] = 0
 
 # The same examples on every run, so that a check against Monte Carlo error fails or passes for
 # good; each new shape compiles, so time says nothing.
@@ -46,7 +51,7 @@ settings.load_profile("motorcost")
 
 # Compiled programs are forgotten once the process has this much memory, or this many mappings of
 # it, of which the system allows 65,530.
-MOST_BYTES = 1.2e9
+MOST_BYTES = 2.5e9
 MOST_MAPPINGS = 30_000
 
 
