@@ -12,9 +12,9 @@ from made import made_adequacy, made_fit, recorded
 from motorcost.diagnostics import Channel, Precision
 from motorcost.diagnostics.checking import groups_of
 from motorcost.diagnostics.replicates import filtered_experiments, replicated_samples
-from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.objective import scores
 from motorcost.fitting.specification import make_objective
+from strategies import in_time
 
 KEY = jax.random.key(0)
 STEPS, N = 12, 30
@@ -115,10 +115,17 @@ def test_a_bootstrap_over_trials_fits_the_trials_it_drew(fit):
     vanishes at the estimate."""
     again = mc.bootstrap(fit, key=KEY, n=2, kind="trials")
     chosen = np.asarray(jax.random.randint(jax.random.split(KEY)[1], (2, N), 0, N))
+    samples, h = np.asarray(fit.trials.observed), 1e-4
+
+    def value(point, which):
+        values = dict(zip(FREE, np.exp(point), strict=True))
+        problem = mc.tasks.reaching(**values, steps=STEPS)
+        return float(mc.log_likelihood(problem, samples[which], observer=SEEN))
+
     for point, which in zip(again.points, chosen, strict=True):
-        model = make_objective(mc.tasks.reaching, fit.trials[which], FREE, observer=SEEN)
-        _, gradients = BatchedObjective(model, expected=1)(np.zeros(1, int), point[None])
-        assert (np.abs(gradients[0]) * list(fit.search_scale_errors.values()) < 1e-2).all()
+        steps = h * np.eye(2)
+        gradient = [(value(point + e, which) - value(point - e, which)) / (2 * h) for e in steps]
+        assert (np.abs(gradient) * list(fit.search_scale_errors.values()) < 1e-2).all()
 
 
 # --- comparison ---
@@ -165,14 +172,15 @@ def test_bad_folds(fit):
 # --- adequacy ---
 
 
-def test_a_model_that_made_the_data_passes(fit):
-    """Each of 20 experiments that the model itself made; one in twenty may fail by chance."""
-    made = replicated_samples(fit, n_replicates=20, key=jax.random.key(5))
+@pytest.mark.parametrize("experiments", in_time([6, 20], 20))
+def test_a_model_that_made_the_data_passes(fit, experiments):
+    """Each of the experiments that the model itself made; one in twenty may fail by chance."""
+    made = replicated_samples(fit, n_replicates=experiments, key=jax.random.key(5))
     passed = []
     for samples in made:
         trials = eqx.tree_at(lambda t: t.observed, fit.trials, jnp.asarray(samples))
         passed.append(mc.check_fit(of_other_data(fit, trials), key=KEY, n_replicates=40).passed)
-    assert sum(passed) >= 17
+    assert sum(passed) >= 0.85 * experiments
 
 
 def test_few_replicates_do_not_make_a_model_fail(fit):
