@@ -81,6 +81,22 @@ def keep_memory_small():
 
 
 @pytest.fixture
+def without_drawing():
+    """For tests of what is written beside the pictures: these are empty, and take no time."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("matplotlib.figure.Figure.savefig", save_nothing)
+        yield
+
+
+def save_nothing(figure, file, **_):
+    header = b"\x89PNG\r\n\x1a\n"
+    if isinstance(file, str | Path):
+        Path(file).write_bytes(header)
+    else:
+        file.write(header)
+
+
+@pytest.fixture
 def as_users_call_it():
     """Without the check of signatures, so that the package's own checks are what answers."""
     jaxtyping.config.update("jaxtyping_disable", True)

@@ -205,8 +205,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def without_search(monkeypatch):
-    """Makes motorcost fit find what it is told to."""
+def without_search(monkeypatch, without_drawing):
+    """Makes motorcost fit find what it is told to, and draw nothing."""
 
     def find(**changed):
         analysis = made_analysis(made_fit(["effort"], recorded(), **changed))
@@ -238,6 +238,7 @@ def test_options_and_a_study_file_find_the_same(monkeypatch, folder, tmp_path, c
     assert (tmp_path / "fit" / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_leads_are_handed_on_and_reported(monkeypatch, folder, tmp_path, capsys):
     tried = (LeadFit(0.0, 100.0, 80.0, 1, 1, True), LeadFit(0.06, 90.0, 70.0, 1, 1, True))
     found = {"leads": tried, "notes": (choice_in_words(tried, tried[0]),)}
@@ -284,6 +285,7 @@ def test_the_library_finds_what_the_command_finds(folder):
     assert_allclose(found["estimates"]["effort"], fit.estimates["effort"])
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_quiet_says_nothing_and_json_only_json(monkeypatch, folder, tmp_path, capsys):
     study = folder / "study.toml"
     assert run(monkeypatch, "fit", study, "--quiet", "-o", tmp_path / "fit") == 0
@@ -301,6 +303,7 @@ def test_a_fit_that_did_not_settle_is_exit_code_1(monkeypatch, without_search, t
     assert result_in(tmp_path / "fit")["converged"] is False
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_an_interruption_is_exit_code_130_and_the_next_run_goes_on(
     monkeypatch, folder, tmp_path, capsys
 ):

@@ -133,7 +133,7 @@ def test_functions_of_a_module_are_stored_by_name(tmp_path):
     [
         lambda effort=1e-5, steps=8, dt=0.01: own_task(effort, steps, dt),
         partial(own_task),
-        mc.baselines.with_average_noise(own_task),
+        mc.baselines.without_signal_noise(own_task),
     ],
     ids=["a lambda", "a partial function", "a wrapped task"],
 )
@@ -310,6 +310,7 @@ def test_what_cannot_be_predicted_is_said(grouped):
             grouped.predict(n_trials=1, key=KEY, **conditions)
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_any_fit_has_a_report(fit, tmp_path):
     page = fit.report(tmp_path / "all", title="Mine", truth={"effort": 1e-5}).read_text("utf-8")
     assert (tmp_path / "all" / "figures" / "profiles.png").is_file()

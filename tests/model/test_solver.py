@@ -389,30 +389,36 @@ def test_a_hundred_solves_compile_once():
     assert solver._solve._cache_size() == compiled
 
 
-def hopeless():
-    """Overflows: an unstable world, over a horizon on which its cost exceeds any float."""
-    return mc.Problem(
-        steps=60, A=[[1e9]], B=[[1e-12]], H=[[1.0]], Q=[[1.0]], R=[[1.0]], V=[[1.0]],
-        W=[[1.0]], C=[[[10.0]]],
-    )  # fmt: skip
+def in_a_line(A, B, C):
+    one = [[1.0]]
+    return mc.Problem(steps=60, A=[[A]], B=[[B]], C=[[[C]]], H=one, Q=one, R=one, V=one, W=one)
+
+
+# It overflows: an unstable world, over a horizon on which its cost exceeds any float.
+HOPELESS = in_a_line(1e9, 1e-12, 10.0)
+HARD = in_a_line(1.0, 1.0, 0.9)
+
+
+def cost_in_three_iterations(problem):
+    policy = mc.solve(problem, max_iterations=3)
+    return policy.expected_cost, policy
+
+
+slopes_in_three_iterations = jax.jit(jax.grad(cost_in_three_iterations, has_aux=True))
 
 
 @pytest.mark.parametrize(
     ("problem", "message"),
     [
-        (mc.tasks.reaching, "did not converge within 3 iterations"),
-        (hopeless, "overflowed in iteration"),
+        (HARD, "did not converge within 3 iterations"),
+        (HOPELESS, "overflowed in iteration"),
     ],
     ids=["short", "overflow"],
 )
 def test_failure_to_converge_is_reported(problem, message):
-    def cost(problem):
-        policy = mc.solve(problem, max_iterations=3)
-        return policy.expected_cost, policy
-
     with pytest.raises(mc.ConvergenceError, match=message):
-        cost(problem())
-    grads, policy = jax.jit(jax.grad(cost, has_aux=True))(problem())
+        mc.solve(problem, max_iterations=3)
+    grads, policy = slopes_in_three_iterations(problem)
     assert not policy.converged
     assert np.isfinite(policy.L).all()
     assert np.isfinite(policy.K).all()
