@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 import motorcost as mc
 
 # Numbers of states, controls, senses, control-dependent and state-dependent noise terms. There are
-# few shapes, because each is compiled separately.
-SHAPES = [(1, 1, 1, 1, 1), (3, 2, 2, 2, 1), (4, 1, 3, 1, 2)]
+# few shapes, because each is compiled separately; the second has several of everything, and is
+# what the quick tests use.
+SHAPES = [(1, 1, 1, 1, 1), (3, 2, 2, 2, 2), (4, 1, 3, 1, 2)]
 
 TASKS = ("reaching", "saccade", "tracking", "random_problem")
 
@@ -54,7 +55,7 @@ def for_problems(max_examples=20, **options):
     def decorate(test):
         # The problem is made inside the test: JAX uses Python's random module on its way,
         # which Hypothesis does not allow while it draws.
-        @pytest.mark.parametrize("shape", in_time(SHAPES, SHAPES[0]))
+        @pytest.mark.parametrize("shape", in_time(SHAPES, SHAPES[0], SHAPES[2]))
         @settings(max_examples=-(-max_examples // len(SHAPES)))
         @given(seed=st.integers(0, 10_000))
         def run(shape, seed):

@@ -17,6 +17,7 @@ import motorcost as mc
 from made import made_analysis, made_fit, recorded
 from motorcost import cli
 from motorcost.cli import fit as command_module
+from motorcost.fitting.leads import LeadFit, choice_in_words
 from motorcost.study.settings import Study
 from motorcost.study.task_lookup import find_task
 
@@ -32,14 +33,14 @@ def run(monkeypatch, *arguments):
 def test_simulate_writes_what_the_library_simulates(monkeypatch, tmp_path, capsys):
     table, picture = tmp_path / "trials.csv", tmp_path / "trials.png"
     code = run(
-        monkeypatch, "simulate", "reaching", "--set", "effort=1e-4", "--set", "steps=20",
-        "--trials", 5, "--seed", 3, "-o", table, "--plot", picture,
+        monkeypatch, "simulate", "reaching", "--set", "effort=1e-4", "--set", "steps=8",
+        "--trials", 14, "--seed", 3, "-o", table, "--plot", picture,
     )  # fmt: skip
     assert code == 0
     assert sorted(os.listdir(tmp_path)) == ["trials.csv", "trials.png"]
     assert picture.read_bytes().startswith(b"\x89PNG")
-    problem = mc.tasks.reaching(effort=1e-4, steps=20)
-    trials = mc.simulate(problem, mc.solve(problem), n_trials=5, key=jax.random.key(3))
+    problem = mc.tasks.reaching(effort=1e-4, steps=8)
+    trials = mc.simulate(problem, mc.solve(problem), n_trials=14, key=jax.random.key(3))
     frame = pd.read_csv(table)
     assert_allclose(frame.force, np.ravel(trials.states[:, :, 2]), rtol=1e-14)
     assert "expected cost" in capsys.readouterr().err
@@ -204,8 +205,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def without_search(monkeypatch):
-    """Makes motorcost fit find what it is told to."""
+def without_search(monkeypatch, without_drawing):
+    """Makes motorcost fit find what it is told to, and draw nothing."""
 
     def find(**changed):
         analysis = made_analysis(made_fit(["effort"], recorded(), **changed))
@@ -237,6 +238,27 @@ def test_options_and_a_study_file_find_the_same(monkeypatch, folder, tmp_path, c
     assert (tmp_path / "fit" / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.usefixtures("without_drawing")
+def test_leads_are_handed_on_and_reported(monkeypatch, folder, tmp_path, capsys):
+    tried = (LeadFit(0.0, 100.0, 80.0, 1, 1, True), LeadFit(0.06, 90.0, 70.0, 1, 1, True))
+    found = {"leads": tried, "notes": (choice_in_words(tried, tried[0]),)}
+    analysis = made_analysis(made_fit(["effort"], recorded(), **found))
+    asked = []
+
+    def without_search(study, **_):
+        asked.append(study.lead)
+        return analysis
+
+    monkeypatch.setattr("motorcost.study.analysis.analyse", without_search)
+    command = ("fit", folder / "trials.csv", *FIT, "--lead", "0,0.06", "-o", tmp_path / "fit")
+    assert run(monkeypatch, *command) == 0
+    assert asked == [(0.0, 0.06)]
+    assert "of 2 leads, 0 s was chosen" in capsys.readouterr().out
+    assert [found["lead"] for found in result_in(tmp_path / "fit")["leads"]] == [0.0, 0.06]
+    assert "When the movements began" in (tmp_path / "fit" / "report.html").read_text("utf-8")
+
+
+@pytest.mark.slow
 def test_leads_are_compared_and_reported(monkeypatch, folder, tmp_path, capsys):
     leads = ("--lead", "0,0.06", "--starts", 1, "--quick")
     run(monkeypatch, "fit", folder / "trials.csv", *FIT, *leads, "-o", tmp_path / "fit")
@@ -263,6 +285,7 @@ def test_the_library_finds_what_the_command_finds(folder):
     assert_allclose(found["estimates"]["effort"], fit.estimates["effort"])
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_quiet_says_nothing_and_json_only_json(monkeypatch, folder, tmp_path, capsys):
     study = folder / "study.toml"
     assert run(monkeypatch, "fit", study, "--quiet", "-o", tmp_path / "fit") == 0
@@ -280,6 +303,7 @@ def test_a_fit_that_did_not_settle_is_exit_code_1(monkeypatch, without_search, t
     assert result_in(tmp_path / "fit")["converged"] is False
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_an_interruption_is_exit_code_130_and_the_next_run_goes_on(
     monkeypatch, folder, tmp_path, capsys
 ):

@@ -6,15 +6,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.optimize import minimize
 
 import motorcost as mc
 from made import made_adequacy, made_fit, recorded
 from motorcost.diagnostics import Channel, Precision
 from motorcost.diagnostics.checking import groups_of
 from motorcost.diagnostics.replicates import filtered_experiments, replicated_samples
-from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.objective import scores
 from motorcost.fitting.specification import make_objective
+from strategies import in_time
 
 KEY = jax.random.key(0)
 STEPS, N = 12, 30
@@ -29,11 +30,16 @@ def record(seed, n=N, seen=SEEN, **values):
     return mc.simulate(problem, policy, n_trials=n, key=key, observer=seen(problem))
 
 
+def with_gaps(whole):
+    """The same trials; a few samples are missing."""
+    some = np.array(whole.observed)
+    some[3, 5:7] = some[20, 11] = np.nan
+    return eqx.tree_at(lambda t: t.observed, whole, jax.device_put(some))
+
+
 @pytest.fixture(scope="module")
 def trials():
-    whole = record(0)
-    some = whole.observed.at[3, 5:7].set(jnp.nan).at[20, 11].set(jnp.nan)
-    return eqx.tree_at(lambda t: t.observed, whole, some)
+    return with_gaps(record(0))
 
 
 @pytest.fixture(scope="module")
@@ -110,15 +116,19 @@ def test_bootstrap_errors_are_those_of_the_information(fit, kind):
     assert_allclose(list(again.interval(0.8).values()), ends, rtol=0.05)
 
 
-def test_a_bootstrap_over_trials_fits_the_trials_it_drew(fit):
+def test_a_bootstrap_over_trials_fits_the_trials_it_drew(fit, trials):
     """Twice the same trial counts twice: the gradient of the drawn trials, as a set of its own,
     vanishes at the estimate."""
     again = mc.bootstrap(fit, key=KEY, n=2, kind="trials")
     chosen = np.asarray(jax.random.randint(jax.random.split(KEY)[1], (2, N), 0, N))
+    h = 1e-4
     for point, which in zip(again.points, chosen, strict=True):
-        model = make_objective(mc.tasks.reaching, fit.trials[which], FREE, observer=SEEN)
-        _, gradients = BatchedObjective(model, expected=1)(np.zeros(1, int), point[None])
-        assert (np.abs(gradients[0]) * list(fit.search_scale_errors.values()) < 1e-2).all()
+        gradient = [
+            (value_by_hand(point + e, trials, which) - value_by_hand(point - e, trials, which))
+            / (2 * h)
+            for e in h * np.eye(2)
+        ]
+        assert (np.abs(gradient) * list(fit.search_scale_errors.values()) < 1e-2).all()
 
 
 # --- comparison ---
@@ -128,13 +138,22 @@ def test_cross_validation_is_a_fit_without_the_fold(fit, trials):
     each = mc.cross_validate(fit, key=jax.random.key(3), folds=2)
     fold = np.asarray(jax.random.permutation(jax.random.key(3), np.arange(N) % 2))
     for k in range(2):
-        left = mc.fit(
-            mc.tasks.reaching, trials[fold != k], FREE, observer=SEEN, n_starts=2, key=KEY
+        tolerances = {"xatol": 1e-6, "fatol": 1e-9}
+        left = minimize(
+            lambda point, k=k: -value_by_hand(point, trials, fold != k),
+            fit.point,
+            method="Nelder-Mead",
+            options=tolerances,
         )
-        problem, observer = left.at(steps=STEPS)
-        out = trials[fold == k].observed
-        assert_allclose(each[k], mc.log_likelihood(problem, out, observer=observer), rtol=1e-5)
+        assert_allclose(each[k], value_by_hand(left.x, trials, fold == k), rtol=1e-5)
     assert each.sum() < fit.log_likelihood
+
+
+def value_by_hand(point, trials, which):
+    """The log likelihood of some of the trials, without the machinery of fits."""
+    problem = mc.tasks.reaching(**dict(zip(FREE, np.exp(point), strict=True)), steps=STEPS)
+    samples = np.asarray(trials.observed)[which]
+    return float(mc.log_likelihood(problem, samples, observer=SEEN))
 
 
 def test_comparison_orders_by_aic_and_refuses_other_data(fit):
@@ -165,19 +184,20 @@ def test_bad_folds(fit):
 # --- adequacy ---
 
 
-def test_a_model_that_made_the_data_passes(fit):
-    """Each of 20 experiments that the model itself made; one in twenty may fail by chance."""
-    made = replicated_samples(fit, n_replicates=20, key=jax.random.key(5))
+@pytest.mark.parametrize("experiments", in_time([6, 20], 20))
+def test_a_model_that_made_the_data_passes(fit, experiments):
+    """Each of the experiments that the model itself made; one in twenty may fail by chance."""
+    made = replicated_samples(fit, n_replicates=experiments, key=jax.random.key(5))
     passed = []
     for samples in made:
         trials = eqx.tree_at(lambda t: t.observed, fit.trials, jnp.asarray(samples))
-        passed.append(mc.check_fit(of_other_data(fit, trials), key=KEY, n_replicates=40).passed)
-    assert sum(passed) >= 17
+        passed.append(mc.check_fit(of_other_data(fit, trials), key=KEY).passed)
+    assert sum(passed) >= 0.85 * experiments
 
 
 def test_few_replicates_do_not_make_a_model_fail(fit):
     few = mc.check_fit(fit, key=KEY, n_replicates=10)
-    many = mc.check_fit(fit, key=KEY, n_replicates=40)
+    many = mc.check_fit(fit, key=KEY)
     assert many.passed
     assert few.passed, str(few)
 

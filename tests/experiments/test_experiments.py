@@ -174,6 +174,7 @@ def test_all_that_was_run_is_on_the_page(fig2d, folder, tmp_path):
             assert (tmp_path / "docs" / "figures" / "results" / file).exists()
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_a_second_time_nothing_runs(fig2d, folder, monkeypatch):
     import motorcost.sweeps.run as sweeping
 
@@ -185,6 +186,7 @@ def test_a_second_time_nothing_runs(fig2d, folder, monkeypatch):
     assert again.numbers == fig2d.numbers
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_another_seed_is_other_randomness(fig2d, folder, tmp_path):
     with pytest.raises(InputError, match="seed 0 there, 1 here"):
         reproduce(find("fig2d"), "smoke", folder, seed=1)

@@ -277,7 +277,10 @@ def without_sensory_noise(gain=1.0, steps=8):
     )
 
 
-@pytest.mark.parametrize("task", [with_every_noise(SHAPES[1]), without_sensory_noise])
+EVERY_NOISE = with_every_noise(SHAPES[1])
+
+
+@pytest.mark.parametrize("task", [EVERY_NOISE, without_sensory_noise])
 def test_trials_of_several_lengths_have_the_likelihood_of_each_length(task):
     def see(problem):
         return mc.observe(problem, problem.state_names[:2], noise=[0.3, 0.1])
@@ -318,7 +321,7 @@ def test_similar_lengths_share_one_compilation():
 
 
 def test_padding_a_problem_leaves_what_the_agent_does():
-    problem = with_every_noise(SHAPES[2])(steps=8)
+    problem = EVERY_NOISE(steps=8)
     longer = problem.padded(11)
     policy, its_policy = mc.solve(problem), mc.solve(longer)
     assert longer.steps == 11
@@ -439,7 +442,7 @@ def test_the_rank_is_the_largest_of_all_conditions():
 
     problem = task(shaking=0.01, steps=12)
     trials = mc.simulate(problem, mc.solve(problem), n_trials=2, key=jax.random.key(0))
-    quiet = mc.tasks.reaching(steps=12)
+    quiet = task(steps=12)
     still = mc.simulate(quiet, mc.solve(quiet), n_trials=2, key=jax.random.key(1))
     both = mc.Trials.recorded(
         np.concatenate([still.observed, trials.observed]),

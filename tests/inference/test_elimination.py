@@ -28,7 +28,7 @@ def outcome(group):
 def by_both_filters(problem, samples, starts=None):
     """Outcomes of the filter for full observation, and of the general filter."""
     trials = mc.Trials.recorded(np.asarray(samples), dt=float(problem.dt), starts=starts)
-    ((group, _),) = group_trials(problem, trials, None, None)
+    ((group, _),) = group_trials(problem, trials, mc.solve(problem), None)
     general = jax.tree.map(lambda leaf: leaf, group.observer)
     object.__setattr__(general, "fully_observed", False)
     assert group.observer.fully_observed
@@ -177,13 +177,14 @@ def test_nearly_parallel_directions_are_not_counted_twice():
 
 
 def test_derivatives_agree_also_where_a_difference_is_tolerated(reaches):
-    _, samples = reaches
+    problem, samples = reaches
+    policy = mc.solve(problem)
     bent = moved(samples, 5, FORCE, samples[1, 5, FORCE], 0.9)
     bent = moved(bent, 0, TARGET, samples[1, 0, TARGET], -0.9)
 
     def value(logs, general):
         world = mc.tasks.reaching(
-            effort=1e-5 * jnp.exp(logs[0]),
+            sensory_noise=0.5 * jnp.exp(logs[0]),
             motor_noise=0.5 * jnp.exp(logs[1]),
             tau=0.04 * jnp.exp(logs[2]),  # what deterministic channels follow from
             steps=12,
@@ -192,9 +193,9 @@ def test_derivatives_agree_also_where_a_difference_is_tolerated(reaches):
         if general:
             object.__setattr__(observer, "fully_observed", False)
         trials = mc.Trials(bent, jnp.arange(12) * 0.01)
-        return mc.log_likelihood(world, trials, observer=observer)
+        return mc.log_likelihood(world, trials, policy=policy, observer=observer)
 
-    slopes = [jax.jit(jax.grad(value), static_argnums=1)(jnp.zeros(3), g) for g in (False, True)]
+    slopes = [jax.jit(jax.grad(value), static_argnums=1)(np.zeros(3), g) for g in (False, True)]
     assert (np.abs(slopes[0]) > 1e-3).all()
     assert_allclose(*slopes, rtol=1e-8)
 

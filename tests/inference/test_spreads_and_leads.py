@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal, norm
 
 import motorcost as mc
 import naive
+from strategies import in_time
 
 KEY = jax.random.key(3)
 SPREADS = {"aim_spread": 0.02, "start_spread": 0.004, "start_speed_spread": 0.03}
@@ -48,11 +49,11 @@ def test_without_motor_noise_it_is_the_dense_gaussian():
 
 def test_lengths_and_targets_may_differ():
     task = functools.partial(mc.tasks.reaching, **SPREADS)
-    samples = [np.asarray(reached(task(steps=n)).observed)[0, LEAD:] for n in (14, 16, 20)]
+    samples = [np.asarray(reached(task(steps=n)).observed)[0, LEAD:] for n in (14, 16, 16)]
     trials = mc.Trials.recorded(
         samples, dt=0.01, channels=["position"], conditions={"target": [0.1, 0.12, 0.08]}
     ).with_lead(LEAD * 0.01)
-    assert trials.lengths.tolist() == [14, 16, 20]
+    assert trials.lengths.tolist() == [14, 16, 16]
     together = mc.log_likelihood(task, trials, observer=CAMERA, per_trial=True)
     for trial, value in zip(range(3), together, strict=True):
         problem = task(
@@ -101,19 +102,28 @@ def test_without_a_lead_the_fast_filter_is_taken():
     assert trials.complete
 
 
-@pytest.mark.parametrize(
-    ("task", "spreads", "states"),
-    [
-        (mc.tasks.reaching, SPREADS, [4, 0, 1]),
-        (
-            functools.partial(mc.tasks.saccade, start=0.0),
-            {"aim_spread": 0.7, "start_spread": 0.2, "start_speed_spread": 9.0},
-            [2, 0, 1],
-        ),
-        (mc.tasks.tracking, {"start_spread": 0.02, "start_speed_spread": 0.1}, [0, 1]),
-    ],
-)
-def test_simulated_trials_differ_as_the_moments_say(task, spreads, states):
+# Tasks, their spreads, and the states that these are of.
+SPREAD = {
+    "reaching": (mc.tasks.reaching, SPREADS, [4, 0, 1]),
+    "saccade": (
+        functools.partial(mc.tasks.saccade, start=0.0),
+        {"aim_spread": 0.7, "start_spread": 0.2, "start_speed_spread": 9.0},
+        [2, 0, 1],
+    ),
+    "tracking": (mc.tasks.tracking, {"start_spread": 0.02, "start_speed_spread": 0.1}, [0, 1]),
+}
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_spreads_are_those_of_the_first_estimate(name):
+    task, spreads, states = SPREAD[name]
+    cov = np.asarray(task(**spreads).initial_belief_cov)
+    assert_allclose(np.sqrt(np.diagonal(cov))[states], list(spreads.values()), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", in_time(SPREAD, "saccade", "tracking"))
+def test_simulated_trials_differ_as_the_moments_say(name):
+    task, spreads, states = SPREAD[name]
     problem = task(steps=30, **spreads)
     policy = mc.solve(problem)
     trials = mc.simulate(problem, policy, n_trials=20_000, key=KEY)

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 import motorcost as mc
 from motorcost.model.passes import backward_pass, forward_pass
 from motorcost.model.solver import solve_each
+from strategies import in_time
 
 # Two problems with two minima each, at targets (in metres) near which both cost the same.
 FAST = {"effort": 4.408e-6, "velocity": 1.92, "force": 0.00196, "motor_noise": 0.2306, "dt": 0.0125}
@@ -20,6 +21,8 @@ CASES = {
     "still": (partial(mc.tasks.reaching, steps=27), STILL | {"target": 0.0945}),
 }
 SCANS = [(case, name) for case, (_, values) in CASES.items() for name in values]
+WIDER = [scan for scan in SCANS if scan != ("still", "target")]
+SCANNED = 9  # problems of all scans, so that they share one program
 
 
 solve_all = jax.jit(solve_each)
@@ -63,16 +66,23 @@ def test_an_agent_that_hardly_moves():
         assert_allclose(policy.minima.costs[0], policy.expected_cost, rtol=1e-9)
 
 
-@pytest.mark.parametrize(("case", "name"), SCANS)
-def test_lowest_minimum_is_taken_across_the_border(case, name):
+def solved_along(case, name, values_of_name):
+    """The problems of a scan, and their policies."""
+    task, values = CASES[case]
+    problems = jax.vmap(lambda value: task(**values | {name: value}))(values_of_name)
+    return problems, solve_all(problems)
+
+
+@pytest.mark.parametrize("scan", in_time(SCANS, *WIDER))
+def test_lowest_minimum_is_taken_across_the_border(scan):
     """Neighbours in a scan have found minima that the starts of a problem may have missed: none
     leads to a lower cost, nor does a start from gains of zero."""
-    task, values = CASES[case]
+    case, name = scan
     width = 0.02 if case == "fast" else 0.2
-    scan = values[name] * np.linspace(1 - width, 1 + width, 7)
-    problems = jax.vmap(lambda value: task(**values | {name: value}))(jnp.array(scan))
-    policies = solve_all(problems)
-    starts = jnp.concatenate([policies.L, jnp.zeros_like(policies.L[:1])])
+    around = CASES[case][1][name] * np.linspace(1 - width, 1 + width, SCANNED)
+    problems, policies = solved_along(case, name, around)
+    found = policies.L if scan in WIDER else policies.L[::4]  # on either side of the border
+    starts = jnp.concatenate([found, jnp.zeros_like(found[:1])])
     assert policies.converged.all()
     lowest = plain_iterations(problems, starts)
     assert (policies.expected_cost <= lowest * (1 + 1e-8)).all()
@@ -81,13 +91,12 @@ def test_lowest_minimum_is_taken_across_the_border(case, name):
 @pytest.mark.parametrize("case", CASES)
 def test_cost_is_continuous_where_the_policy_jumps(case):
     """Where another minimum becomes the lowest, the cost has a kink."""
-    task, values = CASES[case]
-    targets = values["target"] * (1 + (0.004 if case == "fast" else 0.04) * np.linspace(-1, 1, 9))
-    problems = jax.vmap(lambda target: task(**values | {"target": target}))(jnp.array(targets))
-    policies = solve_all(problems)
+    near = (0.004 if case == "fast" else 0.04) * np.linspace(-1, 1, SCANNED)
+    targets = CASES[case][1]["target"] * (1 + near)
+    _, policies = solved_along(case, "target", targets)
     assert policies.converged.all()
     assert (policies.minima.count == 2).all()
-    norms = np.linalg.norm(policies.L.reshape(9, -1), axis=1)
+    norms = np.linalg.norm(np.reshape(policies.L, (SCANNED, -1)), axis=1)
     costs = np.asarray(policies.expected_cost)
     jump = np.argmax(np.abs(np.diff(norms)))
     assert np.abs(np.diff(np.log(norms)))[jump] > 0.1
@@ -99,9 +108,7 @@ def test_cost_is_continuous_where_the_policy_jumps(case):
 
 def test_no_wall_where_a_minimum_disappears():
     """Just beyond the end of a minimum, iterations from the regulator hardly move."""
-    targets = jnp.linspace(0.1072, 0.1074, 9)
-    problems = jax.vmap(lambda t: mc.tasks.reaching(steps=53, **FAST, target=t))(targets)
-    policies = solve_all(problems)
+    _, policies = solved_along("fast", "target", np.linspace(0.1072, 0.1074, SCANNED))
     assert policies.converged.all()
     assert (policies.iterations < 60).all()
 

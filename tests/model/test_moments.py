@@ -17,7 +17,10 @@ FALSE_BELIEFS = {
 }
 
 
-def mean_cost(problem, policy, n_trials=100_000, seed=0):
+MANY = in_time([20_000, 100_000], 100_000)
+
+
+def mean_cost(problem, policy, n_trials, seed=0):
     key = jax.random.key(seed)
     costs = np.asarray(mc.simulate(problem, policy, n_trials=n_trials, key=key).costs(problem))
     return costs.mean(), costs.std(ddof=1) / np.sqrt(n_trials)
@@ -30,26 +33,34 @@ def test_moments_and_forward_pass_agree_on_the_cost(problem, rng):
 
 
 @pytest.mark.parametrize("name", in_time(TASKS, "saccade", "tracking", "random_problem"))
-def test_expected_cost_is_the_simulated_one_for_every_task(name):
-    problem = built_in(name)
-    policy = mc.solve(problem)
-    mean, error = mean_cost(problem, policy)
-    assert abs(mean - policy.expected_cost) < 4 * error
+@pytest.mark.parametrize("n_trials", MANY)
+def test_expected_cost_is_the_simulated_one_for_every_task(name, n_trials):
+    assert_cost_is_the_simulated_one(built_in(name), n_trials)
 
 
 @for_problems(max_examples=9)
 def test_expected_cost_is_the_simulated_one_with_every_noise(problem, rng):
+    assert_cost_is_the_simulated_one(problem, 20_000, seed=int(rng.integers(1000)))
+
+
+@pytest.mark.slow
+@for_problems(max_examples=9)
+def test_expected_cost_is_that_of_very_many_simulated_trials(problem, rng):
+    assert_cost_is_the_simulated_one(problem, 100_000, seed=int(rng.integers(1000)))
+
+
+def assert_cost_is_the_simulated_one(problem, n_trials, seed=0):
     policy = mc.solve(problem)
-    mean, error = mean_cost(problem, policy, seed=int(rng.integers(1000)))
+    mean, error = mean_cost(problem, policy, n_trials, seed)
     assert abs(mean - policy.expected_cost) < 4 * error
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_simulated_moments_are_the_propagated_ones(shape):
+@pytest.mark.parametrize("shape", in_time(SHAPES, SHAPES[0], SHAPES[2]))
+@pytest.mark.parametrize("n_trials", MANY)
+def test_simulated_moments_are_the_propagated_ones(shape, n_trials):
     problem = make_problem(shape, seed=5)
     policy = mc.solve(problem)
     exact = mc.moments(problem, policy)
-    n_trials = 100_000
     trials = mc.simulate(problem, policy, n_trials=n_trials, key=jax.random.key(1))
     z = np.concatenate([trials.states, trials.beliefs], axis=-1)
     deviations = z - np.asarray(exact.mean)
@@ -61,14 +72,15 @@ def test_simulated_moments_are_the_propagated_ones(shape):
         assert np.mean(score**2) < 2
 
 
-@pytest.mark.parametrize("belief", FALSE_BELIEFS)
-def test_wrong_beliefs_cost_more_and_the_cost_is_exact(belief):
-    problem = make_problem(SHAPES[2], seed=4, internal=False)
+@pytest.mark.parametrize("belief", in_time(FALSE_BELIEFS, "no sensory Weber noise"))
+@pytest.mark.parametrize("n_trials", MANY)
+def test_wrong_beliefs_cost_more_and_the_cost_is_exact(belief, n_trials):
+    problem = make_problem(SHAPES[1], seed=4, internal=False)
     wrong = FALSE_BELIEFS[belief](problem)
     policy = mc.solve(wrong)
     cost = mc.expected_cost(wrong, policy)
     assert cost > mc.solve(problem).expected_cost * (1 + 1e-6)
-    mean, error = mean_cost(wrong, policy)
+    mean, error = mean_cost(wrong, policy, n_trials)
     assert abs(mean - cost) < 4 * error
     assert cost == mc.expected_cost(problem, policy)  # beliefs are the policy's, not the world's
 

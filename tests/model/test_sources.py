@@ -5,7 +5,7 @@ from numpy.testing import assert_allclose
 
 import motorcost as mc
 from motorcost.model.sources import SOURCES, contributions
-from strategies import SHAPES, make_problem
+from strategies import SHAPES, in_time, make_problem
 
 KEY = jax.random.key(0)
 SPREADS = {"aim_spread": 0.03, "start_spread": 0.01, "start_speed_spread": 0.05}
@@ -16,7 +16,7 @@ def by_source(problem, policy):
     return dict(zip(SOURCES, np.asarray(found.cov), strict=True)), found.mean
 
 
-@pytest.mark.parametrize("shape", SHAPES[1:])
+@pytest.mark.parametrize("shape", in_time(SHAPES[1:], SHAPES[2]))
 def test_contributions_add_up_to_the_covariance(shape):
     problem = make_problem(shape, 5).believing(C=[])
     policy = mc.solve(problem)

@@ -120,12 +120,14 @@ def test_every_fit_has_a_report(tmp_path, what):
         assert not {"estimates", "profiles"} & set(drawn)
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_a_report_says_what_is_wrong(tmp_path):
     fit = made_fit({"effort": mc.LogUniform(1e-8, 1e-2)}, recorded(), information=0.0)
     page = page_of(made_analysis(fit), tmp_path)
     assert "The estimates need care: see below." in page.text
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_a_report_of_a_search_that_did_not_settle_claims_nothing(tmp_path):
     fit = made_fit(["effort"], recorded(), converged=False)
     profiles = [made_profile(fit, "effort")]
@@ -141,6 +143,7 @@ def test_a_report_of_a_search_that_did_not_settle_claims_nothing(tmp_path):
     assert result["intervals"] == {"effort": [None, None]}
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_a_report_says_what_the_agent_does(tmp_path):
     fit = made_fit(["effort"], recorded())
     strong = made_plausibility(fit, motor_noise=1.73)
@@ -156,6 +159,7 @@ def test_a_report_says_what_the_agent_does(tmp_path):
     assert "not plausible" not in page_of(made_analysis(fit), tmp_path).text
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_a_report_shows_numbers_as_the_fit_has_them(tmp_path):
     fit = made_fit(["effort"], recorded())
     page = page_of(made_analysis(fit), tmp_path, truth={"effort": 2e-5})
@@ -166,6 +170,7 @@ def test_a_report_shows_numbers_as_the_fit_has_them(tmp_path):
     assert "anywhere" in page_of(made_analysis(unknown), tmp_path).text
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_a_report_replaces_an_older_one_whole(tmp_path):
     fit = made_fit(["effort"], recorded())
     write_fit(made_analysis(fit), tmp_path)
@@ -174,6 +179,7 @@ def test_a_report_replaces_an_older_one_whole(tmp_path):
     assert sorted(file.relative_to(tmp_path) for file in tmp_path.rglob("*")) == before
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_the_demonstration_writes_a_study_of_what_it_simulated(tmp_path, monkeypatch):
     fit = made_fit(list(demo.TRUTH), recorded())
     seen = []

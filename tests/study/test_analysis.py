@@ -99,6 +99,7 @@ def test_progress_says_what_is_compiled(study, monkeypatch):
     assert told == ["reading", "compiling the likelihood of 14 trials, 8 steps"]
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_the_steps_of_the_preparation_are_in_the_result_and_in_the_report(found, tmp_path):
     page = write_fit(found, tmp_path).read_text()
     result = read_result(tmp_path)
@@ -126,6 +127,7 @@ def test_a_slice_of_one_parameter_is_its_profile(found):
                     profile.log_likelihoods[[0, -1]], rtol=1e-10)  # fmt: skip
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_an_interrupted_search_is_kept_and_goes_on(study, found, tmp_path):
     stopped = analyse(study, progress=interrupting("searching", 3))
     assert stopped.interrupted

@@ -26,6 +26,7 @@ def fit():
     return made_fit(["effort", "velocity"], recorded())
 
 
+@pytest.mark.usefixtures("without_drawing")
 def test_a_result_has_what_programs_need(fit, tmp_path):
     write_fit(made_analysis(fit), tmp_path)
     result = strict((tmp_path / "fit.json").read_text())

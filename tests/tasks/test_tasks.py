@@ -84,10 +84,8 @@ def test_tracking_follows_a_random_walk():
 
 def test_random_problem_is_drawn_as_the_paper_says():
     keys = jax.random.split(jax.random.key(0), 200)
-    problems = [mc.tasks.random_problem(key)(steps=2) for key in keys]
-    A, B, H, V, W, E, C, D = (
-        np.stack([np.asarray(getattr(p, letter)[0]) for p in problems]) for letter in "ABHVWECD"
-    )
+    problems = jax.jit(jax.vmap(lambda key: mc.tasks.random_problem(key)(steps=2)))(keys)
+    A, B, H, V, W, E, C, D = (np.asarray(getattr(problems, letter))[:, 0] for letter in "ABHVWECD")
     assert_allclose(np.linalg.norm(A[:, :4, :4], axis=(1, 2)), 1)
     assert_allclose(np.linalg.norm(B, axis=(1, 2)), 1)
     assert abs(H[:, :, :4].std() - 1) < 0.05
@@ -150,6 +148,21 @@ def test_bad_parameters(task, arguments, message):
         task(**arguments)
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_every_number_of_a_task_can_be_traced(name):
+    """So that it can be inferred."""
+    task = TASKS[name]
+    numbers = {k: v for k, v in mc.tasks.defaults(task).items() if isinstance(v, float)}
+
+    def size(values):
+        return sum((leaf**2).sum() for leaf in jax.tree.leaves(task(**values)))
+
+    slopes = jax.jit(jax.grad(size))(numbers)
+    assert all(np.isfinite(slope) for slope in slopes.values())
+    assert any(slope != 0 for slope in slopes.values())
+
+
+@pytest.mark.slow  # the likelihood's slopes by all numbers of a reach are a quick test of their own
 @pytest.mark.parametrize("name", TASKS)
 def test_tasks_are_pure_functions_of_their_numbers(name):
     """Every number that a task takes can be traced, so that it can be inferred."""
