@@ -127,15 +127,15 @@ def load(
         task_named, observer_named = dict(header["task"]), dict(header["observer"])
     except _UNREADABLE:
         raise _damaged(path) from None
-    given = task is not None
-    task = found_task(task_named, str(path)) if task is None else task
-    observer = found_observer(observer_named, str(path)) if observer is None else observer
+    given = task is not None or observer is not None
     try:
+        task = found_task(task_named, str(path)) if task is None else task
+        observer = found_observer(observer_named, str(path)) if observer is None else observer
         objective = make_objective(task, trials, free, fixed=fixed, observer=observer)
     except InputError:
         raise
     except _UNREADABLE:
-        if given:  # then it may be a fault of the task
+        if given:  # then it may be a fault of what was given
             raise
         raise _damaged(path) from None
     try:
