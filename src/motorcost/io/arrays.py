@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from motorcost.errors import InputError, shown
-from motorcost.io.limits import Budget
+from motorcost.io.columns import spread
+from motorcost.io.limits import Budget, require_few_columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -85,6 +86,7 @@ def to_table(
     import pandas as pd
 
     source = shown(source)
+    require_few_columns(source, len(arrays))
     plain = {name: np.atleast_1d(_text_or_numbers(value)) for name, value in arrays.items()}
     if "samples" in plain:
         columns, units, others = _stacked(plain, trial, time, source, max_bytes)
@@ -107,7 +109,7 @@ def to_table(
 
 def _stacked(
     arrays: dict[str, np.ndarray], trial: list[str], time: str, source: str, max_bytes: int
-) -> tuple[dict[str, np.ndarray], dict[str, str], list[str]]:
+) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     samples = arrays.pop("samples")
     names = [str(name).strip() for name in arrays.pop("channels", np.array([]))]
     units = [str(unit).strip() for unit in arrays.pop("units", np.array([]))]
@@ -123,6 +125,7 @@ def _stacked(
             f"{source}: 'samples' needs the axes (trial, time, channel), got {samples.shape}"
         )
     N, T, o = samples.shape
+    require_few_columns(source, o + len(arrays))
     # The table has a column for each channel and each condition, and those of trials and times.
     Budget(source, max_bytes).take(8 * N * T * (o + len(arrays) + 2))
     names = names or [f"channel_{i + 1}" for i in range(o)]
@@ -136,8 +139,7 @@ def _stacked(
         columns[time] = _times(arrays, N, T, source)
     columns |= {name: samples[:, :, i].ravel() for i, name in enumerate(names)}
     fixed = {
-        # Text as objects, so that a text that is repeated takes its memory once.
-        name: np.repeat(array.astype(object) if array.dtype.kind == "U" else array, T)
+        name: spread(array, np.repeat(np.arange(N), T))
         for name, array in arrays.items()
         if array.shape == (N,) and name not in columns
     }

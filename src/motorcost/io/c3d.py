@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from motorcost.errors import InputError, shown
-from motorcost.io.limits import Budget
+from motorcost.io.limits import Budget, require_few_columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -65,6 +65,9 @@ def read_kinarm(path: Path, max_bytes: int) -> tuple[DataFrame, dict[str, str], 
         )
     if len({str(part["trial"].iloc[0]) for part in parts if len(part)}) < len(parts):
         parts = [part.assign(trial=str(i + 1)) for i, part in enumerate(parts)]
+    names = {name for part in parts for name in part.columns}
+    require_few_columns(path.name, len(names))
+    budget.take(8 * len(names) * sum(map(len, parts)))
     frame = pd.concat(parts, ignore_index=True)
     return frame, {_kinarm_name(name): unit for name, unit in units.items()}, notes
 
@@ -133,6 +136,7 @@ def _content(
 def _require_room(reader: Any, stream: IO[bytes], budget: Budget) -> None:
     """Raise if a file has less content than its header says, or more than the budget allows."""
     frames = reader.last_frame - reader.first_frame + 1
+    require_few_columns(budget.source, 3 * reader.point_used + reader.analog_used)
     values = 4 * reader.point_used + reader.analog_used * reader.analog_per_frame
     if frames < 1 or reader.point_used < 0 or values < 1:
         raise ValueError("no frames")

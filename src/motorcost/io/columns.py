@@ -14,12 +14,24 @@ from motorcost.errors import InputError, shown, shown_list
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+# Text that is longer is not tried as a number, which would copy it into an error.
+_LONGEST_NUMBER = 400
 Named = Mapping[str, str] | Sequence[str]
 
 
 def as_pairs(names: Named) -> dict[str, str]:
     """Columns by the caller's names for them."""
     return dict(names) if isinstance(names, Mapping) else {name: name for name in names}
+
+
+def spread(values: np.ndarray, trials: np.ndarray) -> Any:
+    """The value of the trial that each row belongs to, as a column of a table.
+
+    A text takes its memory once, however many rows have it, which in a column of text it does not.
+    """
+    import pandas as pd
+
+    return values[trials] if values.dtype.kind not in "OU" else pd.Categorical(values).take(trials)
 
 
 class Columns:
@@ -109,6 +121,8 @@ def _plain(series: Any) -> np.ndarray:
             values = np.asarray(series.to_numpy())
             return values if values.dtype.kind in "biuf" else values.astype(float)
         return np.asarray(series.to_numpy(dtype=float, na_value=np.nan))
+    if hasattr(series, "cat"):  # the categories themselves, rather than a copy for every row
+        return np.array([*series.cat.categories, None], object)[series.cat.codes.to_numpy()]
     values = series.to_numpy(dtype=object, copy=True)
     values[empty] = None
     return values
@@ -118,7 +132,9 @@ def _number(value: Any) -> float | None:
     """A field as a number, NaN if it is empty, None if it is no number."""
     if value is None:
         return np.nan
-    if isinstance(value, str) and ("_" in value or not value.isascii()):
+    if isinstance(value, str) and (
+        len(value) > _LONGEST_NUMBER or "_" in value or not value.isascii()
+    ):
         return None
     try:
         return float(value)

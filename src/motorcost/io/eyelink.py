@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from motorcost.errors import InputError, shown
-from motorcost.io.limits import Budget
+from motorcost.io.columns import spread
+from motorcost.io.limits import Budget, require_few_columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -81,8 +82,10 @@ class _Recording:
                 f"got {len(words)} fields"
             )
         values = [self.number(row, word) for word in words[: 1 + 3 * len(eyes)]]
-        by_eye = {eye: values[1 + 3 * i : 4 + 3 * i] for i, eye in enumerate(eyes)}
         nothing = [np.nan] * 3
+        by_eye = {eye: values[1 + 3 * i : 4 + 3 * i] for i, eye in enumerate(eyes)}
+        # A lost eye has a pupil of size 0.
+        by_eye = {eye: nothing if np.isnan(seen[0]) else seen for eye, seen in by_eye.items()}
         self.met.add(eyes)
         both = [value for eye in _EYES for value in by_eye.get(eye, nothing)]
         self.samples.append((row, self.current, values[0], both))
@@ -134,7 +137,7 @@ def read_eyelink(path: Path, max_bytes: int) -> tuple[DataFrame, dict[str, str],
             recording.current = -1
         elif words[0] in _EVENTS:
             recording.event(row, words)
-    return _table(recording)
+    return _table(recording, budget)
 
 
 def _lines(path: Path, source: str) -> list[str]:
@@ -148,7 +151,7 @@ def _lines(path: Path, source: str) -> list[str]:
     return text.replace("\r\n", "\n").split("\n")
 
 
-def _table(recording: _Recording) -> tuple[DataFrame, dict[str, str], list[str]]:
+def _table(recording: _Recording, budget: Budget) -> tuple[DataFrame, dict[str, str], list[str]]:
     """The table of a recording, the units of its columns, and notes."""
     import pandas as pd
 
@@ -169,9 +172,13 @@ def _table(recording: _Recording) -> tuple[DataFrame, dict[str, str], list[str]]
     units = {name: unit for name in columns if not name.endswith("pupil")}
     for event in dict.fromkeys(kind for kind, _, _ in recording.events):
         columns[event] = _during(times, recording.events, event)
-    conditions, notes_on_variables = _conditions(recording.trials, which, list(columns))
+    conditions, notes_on_variables = _conditions(recording.trials, list(columns))
+    require_few_columns(recording.source, len(columns) + len(conditions))
+    budget.take(8 * len(kept) * (len(columns) + len(conditions)))
     frame = pd.DataFrame(
-        {"trial": _labels(recording.trials)[which], "time": times / 1000} | columns | conditions,
+        {"trial": spread(_labels(recording.trials), which), "time": times / 1000}
+        | columns
+        | {name: spread(values, which) for name, values in conditions.items()},
         index=pd.Index([sample[0] for sample in kept]),
     )
     return frame, units, notes + notes_on_eyes + notes_on_variables
@@ -185,8 +192,8 @@ def _channels(recording: _Recording, values: np.ndarray) -> tuple[dict[str, np.n
     notes = []
     if len(recording.met) > 1:
         notes.append("some recordings are of the left eye, some of the right")
-    left = ~np.isnan(values[:, 2:3])  # the pupil is missing where the eye was not recorded
-    single = np.where(left, values[:, :3], values[:, 3:])
+    # All values of an eye that was not recorded are missing.
+    single = np.where(np.isnan(values[:, :3]), values[:, 3:], values[:, :3])
     return dict(zip(_VALUES, single.T, strict=True)), notes
 
 
@@ -211,10 +218,8 @@ def _labels(trials: list[_Trial]) -> np.ndarray:
     return np.array([str(i + 1) for i in range(len(trials))], object)
 
 
-def _conditions(
-    trials: list[_Trial], which: np.ndarray, taken: list[str]
-) -> tuple[dict[str, np.ndarray], list[str]]:
-    """A column for each variable of the trials, and notes on those that had to be renamed."""
+def _conditions(trials: list[_Trial], taken: list[str]) -> tuple[dict[str, np.ndarray], list[str]]:
+    """For each variable its value in each trial, and notes on those that had to be renamed."""
     columns: dict[str, np.ndarray] = {}
     notes = []
     if len(set(_labels(trials)) & {trial.name for trial in trials}) < len(trials):
@@ -229,5 +234,5 @@ def _conditions(
         values = [trial.variables.get(name, "") for trial in trials]
         columns[column] = np.array(
             [None if value in _MISSING else value for value in values], object
-        )[which]
+        )
     return columns, notes

@@ -3,6 +3,17 @@
 from motorcost.errors import InputError, shown
 
 GIBIBYTE = 2**30
+# A table of recordings has some tens of columns; pandas takes most of a millisecond for each.
+_MOST_COLUMNS = 5000
+
+
+def require_few_columns(source: str, count: int) -> None:
+    """Raise if a table has more columns than any recording, as one that lies on its side."""
+    if count > _MOST_COLUMNS:
+        raise InputError(
+            f"{shown(source)}: needs at most {_MOST_COLUMNS} columns, got {count}: a table has a "
+            "row for each sample"
+        )
 
 
 class Budget:

@@ -23,7 +23,8 @@ def read_mat(path: Path, max_bytes: int) -> dict[str, Any]:
 
     try:
         require_sound(path, max_bytes)
-        if h5py.is_hdf5(path):
+        is_hdf5 = h5py.is_hdf5(path)
+        if is_hdf5:
             require_safe(path, max_bytes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # objects and strings, which become None
@@ -35,7 +36,9 @@ def read_mat(path: Path, max_bytes: int) -> dict[str, Any]:
             f"{shown(path.name)}: needs a MATLAB file, got one that is damaged or something else "
             f"({type(error).__name__})"
         ) from None
-    return {name: value for name, value in read.items() if not name.startswith(("__", "#"))}
+    # Variables of version 7.3 come in any order, another one in every run.
+    names = sorted(read) if is_hdf5 else list(read)
+    return {name: read[name] for name in names if not name.startswith(("__", "#"))}
 
 
 def is_dream(variables: dict[str, Any]) -> bool:

@@ -5,6 +5,7 @@ The files are HDF5 with a documented layout; only the few objects below are open
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from motorcost.errors import InputError, shown, shown_list
+from motorcost.io.columns import spread
 from motorcost.io.hdf5 import child, dataset_bytes, has
-from motorcost.io.limits import Budget
+from motorcost.io.limits import Budget, require_few_columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -139,6 +141,7 @@ class _Reader:
                 f"{self.source}: '{shown(name)}' needs a time for each of {len(values)} samples, "
                 f"got {times.size}"
             )
+        require_few_columns(self.source, math.prod(values.shape[1:]))
         columns = {name: values} if values.ndim == 1 else _by_axis(name, values, _kind(group))
         unit = _text(data.attrs.get("unit", ""))
         return _Series(name, columns, _UNITS.get(unit.lower(), unit), times)
@@ -177,6 +180,7 @@ class _Reader:
         spans = _spans(times, start, stop)
         rows = sum(len(span) for span in spans)
         facts, notes = self.conditions(trials, len(start), ["trial", "time", *columns])
+        require_few_columns(self.source, len(columns) + len(facts))
         self.budget.take(8 * rows * (2 + len(columns) + len(facts)))
         if not rows:
             raise InputError(f"{self.source}: needs samples within its trials, got none")
@@ -185,9 +189,11 @@ class _Reader:
             notes.append(f"{empty} of {len(spans)} trials left out: they have no samples")
         order = np.concatenate([*spans])
         which = np.repeat(np.arange(len(spans)), [len(span) for span in spans])
-        content = {"trial": self.labels(trials, len(start))[which], "time": times[order]}
+        content = {"trial": spread(self.labels(trials, len(start)), which), "time": times[order]}
         content |= {name: array[order] for name, array in columns.items()}
-        return pd.DataFrame(content | {name: fact[which] for name, fact in facts.items()}), notes
+        return pd.DataFrame(
+            content | {name: spread(fact, which) for name, fact in facts.items()}
+        ), notes
 
     def labels(self, trials: Any, count: int) -> np.ndarray:
         """What trials are called: their ids if these tell them apart, else numbers from 1."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from motorcost.errors import InputError, shown
-from motorcost.io.limits import Budget
+from motorcost.io.limits import Budget, require_few_columns
 from motorcost.io.thrift import read_struct
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def read_parquet(path: Path, max_bytes: int) -> DataFrame:
     try:
         with path.open("rb") as stream:
             file = pq.ParquetFile(stream)
+            require_few_columns(path.name, file.metadata.num_columns)
             texts = _text_columns(path.name, file.schema_arrow)
             with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 _require_room(content, file, Budget(path.name, max_bytes), texts)

@@ -13,11 +13,11 @@ from motorcost.io.arrays import read_npz, to_table
 from motorcost.io.c3d import read_c3d, read_kinarm
 from motorcost.io.columns import Named, as_pairs
 from motorcost.io.eyelink import read_eyelink
-from motorcost.io.formats import format_of
 from motorcost.io.limits import GIBIBYTE
 from motorcost.io.matlab import from_dream, is_dream, read_mat
 from motorcost.io.nwb import read_nwb
 from motorcost.io.parquet import read_parquet
+from motorcost.io.registry import format_of
 from motorcost.io.tables import from_frame
 from motorcost.io.text import read_text
 
@@ -67,9 +67,9 @@ def read(
     kind = format_of(path.name, format)
     kind.require_installed(path.name)
     keys = [trial] if isinstance(trial, str) else list(trial)
-    wanted = list(as_pairs(channels or []).values())
+    columns = as_pairs(channels or [])
     try:
-        table = _table(path, kind.name, keys, time, wanted, max_bytes)
+        table = _table(path, kind.name, keys, time, list(columns.values()), max_bytes)
     except OSError as error:
         reason = shown(error.strerror or error, 200)
         raise InputError(f"{shown(path, 200)}: cannot be read: {reason}") from None
@@ -87,9 +87,10 @@ def read(
         rate=rate,
         source=path.name,
     )
-    # The file's own units hold for channels that keep their names, unless the caller knows better.
+    # The file's own units hold unless the caller knows better.
     channel_units = {
-        name: unit or file_units.get(name, "") for name, unit in result.channels.items()
+        name: unit or file_units.get(columns.get(name, name), "")
+        for name, unit in result.channels.items()
     }
     result = replace(result, channels=channel_units)
     return result.noted(*[f"{shown(path.name)}: {note}" for note in notes])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from motorcost.errors import InputError, shown
+from motorcost.io.limits import require_few_columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -31,6 +32,7 @@ def read_text(path: Path, trial: list[str]) -> tuple[DataFrame, list[str]]:
     separator = _separator(path, text)
     records = _records(path, text, separator)
     header = next(([name.strip() for name in fields] for _, fields in records if fields), [])
+    require_few_columns(path.name, len(header))
     lines = _even(path, records, len(header))
     named = [i for i, name in enumerate(header) if name]
     body = text.split("\n", int(lines[0]) - 1)[-1] if lines.size else ""
