@@ -77,4 +77,6 @@ def convert(
     measured = [f"{shown(name)} in {unit}" for name, unit in movements.channels.items() if unit]
     also = f"; a table has no units: {', '.join(measured)}" if measured else ""
     samples = sum(map(len, movements.times))
-    typer.echo(f"Wrote {target}: {len(movements)} trials, {samples} samples{also}", err=True)
+    typer.echo(
+        f"Wrote {shown(target, 200)}: {len(movements)} trials, {samples} samples{also}", err=True
+    )

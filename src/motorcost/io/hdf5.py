@@ -18,12 +18,14 @@ from motorcost.io.limits import Budget
 _GZIP = 1
 _FILTERS = {_GZIP: "gzip", 2: "shuffle", 3: "fletcher32"}
 # What a reader keeps for each object, and for each character of a text, beside the content.
-_OBJECT_BYTES = 1000
+_OBJECT_BYTES = 4000
 _CHARACTER_BYTES = 64
 # The most that a byte of a gzip stream can unpack to, and what a stream may unpack to unseen.
 _GZIP_RATIO = 1032
 _UNSEEN_BYTES = 2**26
 _PIECE = 2**20
+# What MATLAB's references lead to is counted where they are.
+_NOT_READ = ("#refs#", "#subsystem#")
 
 
 def require_safe(path: Path, max_bytes: int) -> None:
@@ -41,9 +43,20 @@ class _Inspection:
         self.file, self.budget = file, budget
         # By address: what an object unpacks to with all below it; None while it is walked.
         self.sizes: dict[int, int | None] = {}
+        self.visits = 0
 
     def begin(self) -> None:
-        self.budget.take(self._unpacked(self.file["/"], "/"))
+        """Walk over the whole file, and count what is read of it."""
+        root = self.file["/"]
+        for name in root:
+            size = self._unpacked(child(self.budget.source, root, name), name)
+            if name not in _NOT_READ:
+                self.budget.take(size)
+
+    def _visit(self, count: int) -> None:
+        """Count objects before they are opened, so that very many are not walked to their end."""
+        self.visits += count
+        Budget(self.budget.source, self.budget.max_bytes).take(self.visits * _OBJECT_BYTES)
 
     def _unpacked(self, item: Any, name: str) -> int:
         import h5py
@@ -57,9 +70,8 @@ class _Inspection:
                 raise _refusal(self.budget.source, name, "contains itself")
             return size
         self.sizes[info.addr] = None
-        # Each object is counted at once, so that a file of very many is not walked to its end.
-        Budget(self.budget.source, self.budget.max_bytes).take(len(self.sizes) * _OBJECT_BYTES)
         if isinstance(item, h5py.Group):
+            self._visit(len(item))
             size = sum(self._unpacked(child(self.budget.source, item, key), key) for key in item)
         elif isinstance(item, h5py.Dataset):
             size = self._dataset(item, name)
@@ -87,6 +99,7 @@ class _Inspection:
         if h5py.check_ref_dtype(dataset.dtype) is not h5py.Reference:
             raise _refusal(source, name, "has entries of any length")
         Budget(source, self.budget.max_bytes).take(size)
+        self._visit(dataset.size)
         references = dataset[()].ravel() if dataset.shape else [dataset[()]]
         return size + sum(
             self._unpacked(self.file[reference], name) for reference in references if reference
