@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from motorcost.errors import InputError, PrecisionError
+from motorcost.errors import InputError, PrecisionError, shown, shown_list
 
 # The lowest eigenvalue of a semidefinite matrix with a unit diagonal may be this far below zero by
 # rounding alone.
@@ -230,9 +230,11 @@ def labels(
 
 def distinct(what: str, names: Sequence[str]) -> None:
     """Raise if a name occurs twice."""
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise InputError(f"{what} must differ from each other, got {name!r} twice")
+    met: set[str] = set()
+    for name in names:
+        if name in met:
+            raise InputError(f"{what} must differ from each other, got '{shown(name)}' twice")
+        met.add(name)
 
 
 def takes(what: str, function: Any, /, *positional: str, **by_name: Any) -> None:
@@ -264,9 +266,17 @@ def one_of(what: str, name: str, known_names: Sequence[str]) -> str:
         return name
     if not isinstance(name, str):
         raise InputError(f"the name of a {what} must be a string, got {_brief(name)}")
-    near = get_close_matches(name, known_names, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(known_names)}"
-    raise InputError(f"unknown {what} {name!r}: {hint}")
+    near = similar(name, known_names)
+    hint = f"did you mean {near}?" if near else f"known: {shown_list(known_names)}"
+    raise InputError(f"unknown {what} '{shown(name)}': {hint}")
+
+
+def similar(name: str, known_names: Sequence[str]) -> str:
+    """The known names that are most similar to a name, as in "x or y"; "" where none is."""
+    # Comparing takes the product of the lengths: a file may have a million names, or long ones.
+    candidates = [known for known in known_names[:1000] if len(known) <= 60]
+    near = get_close_matches(name, candidates, n=3, cutoff=0.5) if len(name) <= 60 else []
+    return " or ".join(shown(match) for match in near)
 
 
 def _brief_list(names: Sequence[str]) -> str:

@@ -1,7 +1,15 @@
 """The exceptions of motorcost.
 
-Their messages are one line: they name the thing, what it needs and what it got.
+Their messages are one line: they name the thing, what it needs and what it got. What a file says,
+its own name included, goes into a message through `shown`.
 """
+
+from collections.abc import Iterable
+from typing import Any
+
+# Characters of a name, and names of a list, that a message shows.
+_SHOWN_CHARACTERS = 60
+_SHOWN_NAMES = 20
 
 
 class InputError(ValueError):
@@ -14,3 +22,23 @@ class PrecisionError(InputError):
 
 class ConvergenceError(RuntimeError):
     """The iterations of the solver did not converge, so there is no policy to return."""
+
+
+def shown(text: Any, most: int = _SHOWN_CHARACTERS) -> str:
+    """A name or a text of a file as a message shows it: on one line, at most `most` characters.
+
+    Control characters, which a terminal would obey, and bytes of a file name that are no text are
+    escaped.
+    """
+    text = str(text)
+    text = text if len(text) <= most else text[: most - 3] + "..."
+    return "".join(
+        character if character.isprintable() else ascii(character)[1:-1] for character in text
+    )
+
+
+def shown_list(names: Iterable[Any]) -> str:
+    """The first names of many as a message shows them."""
+    listed = list(names)
+    more = ", ..." if len(listed) > _SHOWN_NAMES else ""
+    return ", ".join(shown(name) for name in listed[:_SHOWN_NAMES]) + more

@@ -209,7 +209,7 @@ def test_the_line_is_the_files_even_after_empty_ones(tmp_path):
     ("name", "content", "message"),
     [
         ("a.xlsx", b"PK", "a.xlsx: is a spreadsheet: save it as CSV"),
-        ("a.c3d", b"x", "a.c3d: needs one of .csv, .tsv, .txt, .parquet, .npz, .mat, got '.c3d'"),
+        ("a.trc", b"x", "a.trc: needs one of .csv, .tsv, .txt, .parquet, .npz, .mat, .asc, .nwb"),
         ("a", b"x", "a: needs one of .csv"),
         ("a.npz", b"not an archive", "a.npz: needs an .npz file, got one that is damaged"),
         ("a.mat", b"not MATLAB's" * 30, "a.mat: needs a MATLAB file, got one that is damaged"),

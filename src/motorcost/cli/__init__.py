@@ -1,6 +1,6 @@
 """The command line. Importing a module of commands adds them to `app`."""
 
-from motorcost.cli import compare, fit, look, planning, reproduce, simulate
+from motorcost.cli import compare, convert, fit, look, planning, reproduce, simulate
 from motorcost.cli.app import app, main
 
-__all__ = ["app", "compare", "fit", "look", "main", "planning", "reproduce", "simulate"]
+__all__ = ["app", "compare", "convert", "fit", "look", "main", "planning", "reproduce", "simulate"]

@@ -27,7 +27,8 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but er
 
 # motorcost fit: the data.
 DataFile = Annotated[
-    Path, typer.Argument(help="Recordings (.csv .parquet .npz .mat), or a study (.toml).")
+    Path,
+    typer.Argument(help="Recordings (motorcost formats lists the formats), or a study (.toml)."),
 ]
 Channels = Annotated[
     list[str] | None,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from motorcost.errors import InputError
+from motorcost.errors import InputError, shown
+from motorcost.io.columns import spread
+from motorcost.io.limits import Budget, require_few_columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -16,24 +19,62 @@ if TYPE_CHECKING:
 
 def read_npz(path: Path, max_bytes: int) -> dict[str, Any]:
     """The arrays of an .npz file. Python objects are not loaded."""
+    budget = Budget(path.name, max_bytes)
     try:
         with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size <= max_bytes:
-            with np.load(path, allow_pickle=False) as stored:
-                return {name: stored[name] for name in stored.files}
-    except Exception as error:  # damaged files make zipfile and NumPy raise nearly anything
-        if "allow_pickle" in str(error):
-            raise InputError(
-                f"{path.name}: needs arrays of numbers or text, got Python objects, which are not "
-                "loaded"
-            ) from None
-        raise InputError(f"{path.name}: needs an .npz file, got one that is damaged") from None
-    raise InputError(f"{path.name}: unpacks to {size} bytes, more than max_bytes={max_bytes}")
+            members = [item for item in archive.infolist() if item.filename.endswith(".npy")]
+            for member in members:
+                # Other methods, which NumPy does not write, unpack without a limit.
+                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError("a method of compression")
+                with archive.open(member) as stream:
+                    budget.take(max(member.file_size, _npy_bytes(stream, path.name)))
+            arrays = {}
+            for member in members:
+                with archive.open(member) as stream:
+                    arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(
+                        stream, allow_pickle=False
+                    )
+            return arrays
+    except InputError:
+        raise
+    except Exception:  # damaged files make zipfile and NumPy raise nearly anything
+        raise InputError(
+            f"{shown(path.name)}: needs an .npz file, got one that is damaged"
+        ) from None
+
+
+def read_npy(path: Path, max_bytes: int) -> np.ndarray:
+    """The array of an .npy file. Python objects are not loaded. Damaged files raise ValueError."""
+    with path.open("rb") as stream:
+        size = _npy_bytes(stream, path.name)
+        Budget(path.name, max_bytes).take(size)
+        if size > path.stat().st_size:
+            raise ValueError("content that ends early")
+        stream.seek(0)
+        return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _npy_bytes(stream: IO[bytes], source: str) -> int:
+    """The size of an .npy file, by what its header says of the array."""
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    else:  # version 3 differs in the names of fields only
+        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    if dtype.hasobject:
+        raise InputError(
+            f"{shown(source)}: needs arrays of numbers or text, got Python objects, which are not "
+            "loaded"
+        )
+    if min(shape, default=0) < 0:
+        raise ValueError("an axis of a negative length")
+    # An entry without content takes no byte in the file, but does in a table.
+    return stream.tell() + math.prod(shape) * max(dtype.itemsize, 1)
 
 
 def to_table(
-    arrays: dict[str, Any], trial: list[str], time: str, source: str
+    arrays: dict[str, Any], trial: list[str], time: str, source: str, max_bytes: int
 ) -> tuple[DataFrame, dict[str, str], list[str]]:
     """A table with a row for each sample, the units of its columns, and notes.
 
@@ -44,9 +85,11 @@ def to_table(
     """
     import pandas as pd
 
+    source = shown(source)
+    require_few_columns(source, len(arrays))
     plain = {name: np.atleast_1d(_text_or_numbers(value)) for name, value in arrays.items()}
     if "samples" in plain:
-        columns, units, others = _stacked(plain, trial, time, source)
+        columns, units, others = _stacked(plain, trial, time, source, max_bytes)
     else:
         keys = [name for name in (time, *trial) if name in plain] or list(plain)
         if not keys:
@@ -55,14 +98,18 @@ def to_table(
         columns = {name: array for name, array in plain.items() if array.shape == (size,)}
         units, others = {}, [name for name in plain if name not in columns]
     for name in (name for name in columns if columns[name].dtype.kind == "c"):
-        raise InputError(f"{source}: {name!r} needs real numbers, got complex ones")
+        raise InputError(f"{source}: '{shown(name)}' needs real numbers, got complex ones")
     frame = pd.DataFrame(columns)
-    return frame, units, [f"{name!r} left out: its shape is that of no column" for name in others]
+    return (
+        frame,
+        units,
+        [f"'{shown(name)}' left out: its shape is that of no column" for name in others],
+    )
 
 
 def _stacked(
-    arrays: dict[str, np.ndarray], trial: list[str], time: str, source: str
-) -> tuple[dict[str, np.ndarray], dict[str, str], list[str]]:
+    arrays: dict[str, np.ndarray], trial: list[str], time: str, source: str, max_bytes: int
+) -> tuple[dict[str, Any], dict[str, str], list[str]]:
     samples = arrays.pop("samples")
     names = [str(name).strip() for name in arrays.pop("channels", np.array([]))]
     units = [str(unit).strip() for unit in arrays.pop("units", np.array([]))]
@@ -78,6 +125,9 @@ def _stacked(
             f"{source}: 'samples' needs the axes (trial, time, channel), got {samples.shape}"
         )
     N, T, o = samples.shape
+    require_few_columns(source, o + len(arrays))
+    # The table has a column for each channel and each condition, and those of trials and times.
+    Budget(source, max_bytes).take(8 * N * T * (o + len(arrays) + 2))
     names = names or [f"channel_{i + 1}" for i in range(o)]
     if len(names) != o or len(units) not in (0, o):
         raise InputError(
@@ -89,7 +139,7 @@ def _stacked(
         columns[time] = _times(arrays, N, T, source)
     columns |= {name: samples[:, :, i].ravel() for i, name in enumerate(names)}
     fixed = {
-        name: np.repeat(array, T)
+        name: spread(array, np.repeat(np.arange(N), T))
         for name, array in arrays.items()
         if array.shape == (N,) and name not in columns
     }

@@ -15,7 +15,9 @@ import numpy as np
 
 from motorcost import checks, io
 from motorcost.data.movements import Movements, concatenate_movements
-from motorcost.errors import InputError
+from motorcost.errors import InputError, shown
+from motorcost.io.arrays import read_npy
+from motorcost.io.limits import GIBIBYTE, Budget
 
 HOME = (720.0, 800.0)  # where each pointing movement starts and ends, in pixels
 
@@ -70,7 +72,9 @@ def load(name: str, path: Path | str, **options: Any) -> Movements:
     if path.is_dir():
         files = sorted(file for pattern in dataset.files for file in path.glob(pattern))
         if not files:
-            raise InputError(f"{path}: needs files {', '.join(dataset.files)}, got none")
+            raise InputError(
+                f"{shown(path, 200)}: needs files {', '.join(dataset.files)}, got none"
+            )
     parts = []
     for file in files:
         part = dataset.reader(file, **options)
@@ -102,11 +106,11 @@ def read_pointing(path: Path | str) -> Movements:
                 rows.append([])
             if len(rows[-1]) != 6 or not np.isfinite(rows[-1]).all():
                 raise InputError(
-                    f"{path.name}: row {line}: needs x, y, time and target's x, y, radius, got "
-                    f"{text[:60]!r}"
+                    f"{shown(path.name)}: row {line}: needs x, y, time and target's x, y, radius, "
+                    f"got '{shown(text)}'"
                 )
     if len(rows) < 2:
-        raise InputError(f"{path.name}: needs rows of samples, got {len(rows)}")
+        raise InputError(f"{shown(path.name)}: needs rows of samples, got {len(rows)}")
     table = np.array(rows)
     table[:, 2] = (table[:, 2] - table[0, 2]) / 1000
     starts = np.flatnonzero((np.diff(table[:, 3:6], axis=0) != 0).any(axis=1)) + 1
@@ -114,7 +118,7 @@ def read_pointing(path: Path | str) -> Movements:
     targets = np.array([part[0, 3:6] for part in parts])
     pixels = ("target_x", "target_y", "target_radius")
     dropped = len(starts) + 1 - len(parts)
-    note = f"{path.name}: {dropped} trials left out: they have one sample"
+    note = f"{shown(path.name)}: {dropped} trials left out: they have one sample"
     return Movements(
         samples=tuple(part[:, :2] for part in parts),
         times=tuple(part[:, 2] for part in parts),
@@ -139,16 +143,18 @@ def read_saccades(path: Path | str, margin: float = 0.02) -> Movements:
     checks.nonnegative(margin=margin)
     path = _existing(path)
     try:
-        table = np.load(path, allow_pickle=False)
+        table = read_npy(path, GIBIBYTE)
         t, evt = np.asarray(table["t"], float), np.asarray(table["evt"])
         position = np.column_stack([table["x"], table["y"]]).astype(float)
         position[~np.asarray(table["status"], bool)] = np.nan
+    except InputError:
+        raise
     except Exception:  # damaged files make NumPy raise nearly anything
         raise InputError(
-            f"{path.name}: needs a NumPy file with the fields t, x, y, status, evt"
+            f"{shown(path.name)}: needs a NumPy file with the fields t, x, y, status, evt"
         ) from None
     if t.ndim != 1 or not np.isfinite(t).all() or (np.diff(t) <= 0).any():
-        raise InputError(f"{path.name}: field 't' needs times that increase")
+        raise InputError(f"{shown(path.name)}: field 't' needs times that increase")
     edges = np.flatnonzero(np.diff(np.concatenate([[0], evt == 2, [0]]).astype(int)))
     first, after = edges[::2], edges[1::2]
     # Between the end of the saccade before and the start of the next.
@@ -168,10 +174,13 @@ def read_saccades(path: Path | str, margin: float = 0.02) -> Movements:
         ends.append([*np.nanmedian(before, axis=0), *np.nanmedian(behind, axis=0)])
         kept.append(window(a, b, i, margin) if margin else slice(a, b))
     if not kept:
-        raise InputError(f"{path.name}: needs saccades (evt == 2), got none with both ends")
+        raise InputError(f"{shown(path.name)}: needs saccades (evt == 2), got none with both ends")
     named = ("start_x", "start_y", "end_x", "end_y")
     lost = len(first) - len(kept)
-    note = f"{path.name}: {lost} of {len(first)} saccades left out: no eye position before or after"
+    note = (
+        f"{shown(path.name)}: {lost} of {len(first)} saccades left out: no eye position before or "
+        "after"
+    )
     return Movements(
         samples=tuple(position[window] for window in kept),
         times=tuple(t[window] for window in kept),
@@ -185,7 +194,8 @@ def read_saccades(path: Path | str, margin: float = 0.02) -> Movements:
 def _existing(path: Path | str) -> Path:
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"{path}: there is no such file")
+        raise InputError(f"{shown(path, 200)}: there is no such file")
+    Budget(path.name, GIBIBYTE).take(path.stat().st_size)
     return path
 
 

@@ -24,8 +24,10 @@ from motorcost.fitting.fitted import Fit
 from motorcost.fitting.leads import LeadFit
 from motorcost.fitting.optimise import Found
 from motorcost.fitting.specification import make_objective
+from motorcost.io.arrays import read_npz
 from motorcost.io.files import written_whole
 from motorcost.io.functions import found_observer, found_task, observer_record, task_record
+from motorcost.io.limits import GIBIBYTE
 from motorcost.model.observer import Observer
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
@@ -153,8 +155,7 @@ def load(
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The header and the arrays of a file."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
+        arrays = read_npz(path, GIBIBYTE)
         header = json.loads(arrays.pop("header").tobytes().decode("utf-8"))
         kind, number = header["kind"], header["format"]
     except _UNREADABLE:

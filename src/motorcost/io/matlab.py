@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from motorcost.data.movements import Movements
-from motorcost.errors import InputError
+from motorcost.errors import InputError, shown
+from motorcost.io.hdf5 import require_safe
 from motorcost.io.mat5 import require_sound
 
 _AXES = ("x", "y", "z")
@@ -17,19 +18,27 @@ _AXES = ("x", "y", "z")
 
 def read_mat(path: Path, max_bytes: int) -> dict[str, Any]:
     """The variables of a MATLAB file, structures as dictionaries."""
+    import h5py
     import pymatreader
 
     try:
         require_sound(path, max_bytes)
+        is_hdf5 = h5py.is_hdf5(path)
+        if is_hdf5:
+            require_safe(path, max_bytes)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # objects and strings, which become None
             read = pymatreader.read_mat(path, ignore_fields=["#subsystem#"])
+    except InputError:
+        raise
     except Exception as error:  # damaged files make SciPy and h5py raise nearly anything
         raise InputError(
-            f"{path.name}: needs a MATLAB file, got one that is damaged or something else "
+            f"{shown(path.name)}: needs a MATLAB file, got one that is damaged or something else "
             f"({type(error).__name__})"
         ) from None
-    return {name: value for name, value in read.items() if not name.startswith(("__", "#"))}
+    # Variables of version 7.3 come in any order, another one in every run.
+    names = sorted(read) if is_hdf5 else list(read)
+    return {name: read[name] for name in names if not name.startswith(("__", "#"))}
 
 
 def is_dream(variables: dict[str, Any]) -> bool:
@@ -47,7 +56,7 @@ def from_dream(variables: dict[str, Any], source: str) -> Movements:
     target_y, and every field that is one number or text in all trials.
     """
     samples, times, labels, fields = [], [], [], []
-    short = 0
+    short, source = 0, shown(source)
     for s, subject in enumerate(_entries(variables["Subject"]), start=1):
         for t, trial in enumerate(_entries(subject.get("Trial", [])), start=1):
             where = f"{source}: Subject({s}).Trial({t})"

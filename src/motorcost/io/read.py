@@ -7,23 +7,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from motorcost import checks
 from motorcost.data.movements import Movements
-from motorcost.errors import InputError
+from motorcost.errors import InputError, shown
 from motorcost.io.arrays import read_npz, to_table
-from motorcost.io.columns import Named
+from motorcost.io.c3d import read_c3d, read_kinarm
+from motorcost.io.columns import Named, as_pairs
+from motorcost.io.eyelink import read_eyelink
+from motorcost.io.limits import GIBIBYTE
 from motorcost.io.matlab import from_dream, is_dream, read_mat
+from motorcost.io.nwb import read_nwb
+from motorcost.io.parquet import read_parquet
+from motorcost.io.registry import format_of
 from motorcost.io.tables import from_frame
 from motorcost.io.text import read_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_FORMATS = {
-    ".csv": "csv", ".tsv": "csv", ".txt": "csv",
-    ".parquet": "parquet", ".npz": "npz", ".mat": "mat",
-}  # fmt: skip
-GIBIBYTE = 2**30
+# Formats whose times are known to be in some unit, which their readers convert to seconds.
+_KNOW_THEIR_TIMES = ("eyelink", "nwb", "c3d", "kinarm")
 
 
 def read(
@@ -39,7 +41,7 @@ def read(
     format: str | None = None,
     max_bytes: int = GIBIBYTE,
 ) -> Movements:
-    """Movements from a file: .csv, .tsv, .txt, .parquet, .npz or .mat.
+    """Movements from a file; `formats` lists the formats.
 
     Most files are tables with a row for each sample; `trial`, `time`, `channels`, `units`,
     `time_unit`, `conditions` and `rate` are then as in `from_frame`. Text has a header, columns
@@ -51,18 +53,26 @@ def read(
     be arranged as `Subject(i).Trial(j)` with `Time` and `HandPos`, as in the DREAM database; its
     channels are x, y (and z).
 
-    - `format`: csv, parquet, npz or mat, where the file's name does not say it.
-    - `max_bytes`: a larger file is refused.
+    EyeLink (.asc), C3D, KINARM and NWB files know their trials, times and units: `time_unit` does
+    not apply to them.
+
+    - `format`: csv, parquet, npz, mat, eyelink, nwb, c3d or kinarm, where the file's name does not
+      say it.
+    - `max_bytes`: a file that is larger, or unpacks to more, is refused before it is unpacked.
 
     `.notes` say what was left out, is missing or unevenly sampled. Nothing in a file is executed.
     """
     path = Path(path)
-    kind = _format(path, format, max_bytes)
+    _require_file(path, max_bytes)
+    kind = format_of(path.name, format)
+    kind.require_installed(path.name)
     keys = [trial] if isinstance(trial, str) else list(trial)
+    columns = as_pairs(channels or [])
     try:
-        table = _table(path, kind, keys, time, max_bytes)
+        table = _table(path, kind.name, keys, time, list(columns.values()), max_bytes)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+        reason = shown(error.strerror or error, 200)
+        raise InputError(f"{shown(path, 200)}: cannot be read: {reason}") from None
     if isinstance(table, Movements):
         return _chosen(table, channels, units, conditions)
     frame, file_units, notes = table
@@ -72,72 +82,60 @@ def read(
         time=time,
         channels=channels,
         units=units,
-        time_unit=time_unit,
+        time_unit="s" if kind.name in _KNOW_THEIR_TIMES else time_unit,
         conditions=conditions,
         rate=rate,
         source=path.name,
     )
-    # The file's own units hold for channels that keep their names, unless the caller knows better.
+    # The file's own units hold unless the caller knows better.
     channel_units = {
-        name: unit or file_units.get(name, "") for name, unit in result.channels.items()
+        name: unit or file_units.get(columns.get(name, name), "")
+        for name, unit in result.channels.items()
     }
     result = replace(result, channels=channel_units)
-    return result.noted(*[f"{path.name}: {note}" for note in notes])
+    return result.noted(*[f"{shown(path.name)}: {note}" for note in notes])
 
 
 def _table(
-    path: Path, kind: str, trial: list[str], time: str, max_bytes: int
+    path: Path, kind: str, trial: list[str], time: str, wanted: list[str], max_bytes: int
 ) -> tuple[DataFrame, dict[str, str], list[str]] | Movements:
     """The table in a file, the units that it knows, and notes; movements where the file is
-    arranged by subjects and trials."""
+    arranged by subjects and trials. `wanted` are the columns that the caller asks for."""
     if kind == "csv":
         frame, notes = read_text(path, trial)
         return frame, {}, notes
     if kind == "parquet":
-        return _parquet(path), {}, []
+        return read_parquet(path, max_bytes), {}, []
+    if kind == "nwb":
+        return read_nwb(path, max_bytes, wanted)
+    if kind in ("eyelink", "c3d", "kinarm"):
+        reader = {"eyelink": read_eyelink, "c3d": read_c3d, "kinarm": read_kinarm}[kind]
+        return reader(path, max_bytes)
     arrays = (read_npz if kind == "npz" else read_mat)(path, max_bytes)
     if kind == "mat" and is_dream(arrays):
         return from_dream(arrays, path.name)
-    return to_table(arrays, trial, time, path.name)
+    return to_table(arrays, trial, time, path.name, max_bytes)
 
 
-def _format(path: Path, format: str | None, max_bytes: int) -> str:
-    if not path.exists():
-        raise InputError(f"{path}: there is no such file")
-    if not path.is_file():
-        raise InputError(f"{path}: needs a file, got {'a folder' if path.is_dir() else 'none'}")
+def _require_file(path: Path, max_bytes: int) -> None:
+    """Raise unless there is a file of some bytes, but not too many."""
+    try:
+        there, is_file, is_folder = path.exists(), path.is_file(), path.is_dir()
+    except (OSError, ValueError) as error:  # a name that no file can have
+        raise InputError(f"{shown(path, 200)}: cannot be read: {shown(error, 200)}") from None
+    if not there:
+        raise InputError(f"{shown(path, 200)}: there is no such file")
+    if not is_file:
+        got = "a folder" if is_folder else "none"
+        raise InputError(f"{shown(path, 200)}: needs a file, got {got}")
     size = path.stat().st_size
     if size > max_bytes:
         raise InputError(
-            f"{path.name}: has {size} bytes, more than max_bytes={max_bytes}: raise it if memory "
-            "allows"
+            f"{shown(path.name)}: has {size} bytes, more than max_bytes={max_bytes}: raise it if "
+            "memory allows"
         )
     if size == 0:
-        raise InputError(f"{path.name}: needs samples, got an empty file")
-    if format is not None:
-        return checks.one_of("format", format, sorted(set(_FORMATS.values())))
-    suffix = path.suffix.lower()
-    if suffix in (".xlsx", ".xls", ".ods"):
-        raise InputError(f"{path.name}: is a spreadsheet: save it as CSV and read that")
-    if suffix not in _FORMATS:
-        raise InputError(
-            f"{path.name}: needs one of {', '.join(_FORMATS)}, got {suffix or 'no suffix'!r}: "
-            "say format='csv' if it is one"
-        )
-    return _FORMATS[suffix]
-
-
-def _parquet(path: Path) -> DataFrame:
-    import pandas as pd
-
-    try:
-        frame = pd.read_parquet(path, engine="pyarrow")
-    except Exception as error:  # damaged files make Arrow raise nearly anything
-        raise InputError(
-            f"{path.name}: needs a Parquet file, got one that is damaged or something else "
-            f"({type(error).__name__})"
-        ) from None
-    return frame if isinstance(frame.index, pd.RangeIndex) else frame.reset_index()
+        raise InputError(f"{shown(path.name)}: needs samples, got an empty file")
 
 
 def _chosen(
@@ -149,7 +147,7 @@ def _chosen(
     """Only the named channels and conditions, by their new names, in the units they are in."""
     for part, names in (("channels", channels), ("conditions", conditions)):
         if names is not None:
-            pairs = dict(names) if isinstance(names, Mapping) else {name: name for name in names}
+            pairs = as_pairs(names)
             movements = movements.select(**{part: list(pairs.values())})
             movements = movements.rename(**{column: name for name, column in pairs.items()})
     for name, unit in (units or {}).items():

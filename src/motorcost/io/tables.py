@@ -9,12 +9,15 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.data.movements import Movements
-from motorcost.errors import InputError
+from motorcost.errors import InputError, shown, shown_list
 from motorcost.io.columns import Columns, Named
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+# A text of this length is a condition; longer ones are notes, and would take the memory of as many
+# characters for every trial.
+_LONGEST_CONDITION = 1000
 _SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6}
 
 
@@ -44,6 +47,7 @@ def from_frame(
     - `source`: what errors and notes call the table.
     """
     columns = Columns(frame, source)
+    source = columns.source
     checks.one_of("time unit", time_unit, list(_SECOND))
     keys = [trial] if isinstance(trial, str) else list(trial)
     rows, labels = _trials(columns, trial)
@@ -109,14 +113,18 @@ def _chosen_columns(
     for name in (name for name in columns.names if name not in taken):
         array, empty = columns.values(name)
         if empty[order].all():
-            notes.append(f"column {name!r} left out: it is empty")
+            notes.append(f"column '{shown(name)}' left out: it is empty")
         elif _first_values(array, empty, rows)[1] is None:
-            if conditions is None:
+            if conditions is None and _is_long(array):
+                notes.append(
+                    f"column '{shown(name)}' left out: text of over {_LONGEST_CONDITION} characters"
+                )
+            elif conditions is None:
                 condition_columns[name] = name
         elif channels is None and columns.mostly_numbers(name):
             channel_columns[name] = name
         elif channels is None:
-            notes.append(f"column {name!r} left out: text that changes within a trial")
+            notes.append(f"column '{shown(name)}' left out: text that changes within a trial")
     return channel_columns, condition_columns, notes
 
 
@@ -125,12 +133,12 @@ def _samples(columns: Columns, channels: dict[str, str], order: np.ndarray) -> n
     if not channels:
         raise InputError(
             f"{columns.source}: needs a column of numbers that change within a trial, got "
-            f"{', '.join(columns.names)}: name them, as in channels=['x']"
+            f"{shown_list(columns.names)}: name them, as in channels=['x']"
         )
     samples = np.column_stack([columns.numbers(column) for column in channels.values()])
     for column, values in zip(channels.values(), samples.T, strict=True):
         if np.isnan(values[order]).all():
-            raise InputError(f"{columns.source}: column {column!r} needs numbers, got none")
+            raise InputError(f"{columns.source}: column '{shown(column)}' needs numbers, got none")
     return samples
 
 
@@ -176,9 +184,9 @@ def _times(
             continue
         before, at = index[late[0]], index[late[0] + 1]
         then, now = columns.numbers(time)[[before, at]]
-        got = f"{now:.10g} again, as in row {columns.rows[before]}"
+        got = f"{now:.10g} again, as in row {shown(columns.rows[before])}"
         if now < then:
-            got = f"{now:.10g} after {then:.10g} in row {columns.rows[before]}"
+            got = f"{now:.10g} after {then:.10g} in row {shown(columns.rows[before])}"
         if single:
             got += "; if these are several trials, name the column that numbers them, trial='...'"
         elif now < then:
@@ -186,7 +194,7 @@ def _times(
                 "; if numbers of trials repeat, name every column that tells trials apart, "
                 "trial=['subject', 'trial']"
             )
-        columns.wrong(int(at), time, f"times that increase within trial {label}", got)
+        columns.wrong(int(at), time, f"times that increase within trial {shown(label)}", got)
     return [clock[index] for index in rows]
 
 
@@ -213,10 +221,23 @@ def _one_per_trial(
     if changed is not None:
         of_rows = zip(labels, rows, strict=True)
         label = next(label for label, index in of_rows if changed in index)
-        columns.wrong(changed, name, f"one value throughout trial {label}", array[changed])
+        columns.wrong(
+            changed, name, f"one value throughout trial {shown(label)}", shown(array[changed])
+        )
+    if _is_long(array):
+        at = int(np.argmax([value is not None and len(str(value)) for value in array]))
+        need = f"text of at most {_LONGEST_CONDITION} characters"
+        columns.wrong(at, name, need, f"{len(str(array[at]))}")
     if array.dtype.kind == "O":
         return np.array([str(array[i]) if i >= 0 else "" for i in first])
     return array[first] if (first >= 0).all() else np.where(first >= 0, array[first], np.nan)
+
+
+def _is_long(array: np.ndarray) -> bool:
+    """Whether a column has text that is too long for a condition."""
+    return array.dtype.kind == "O" and any(
+        isinstance(value, str) and len(value) > _LONGEST_CONDITION for value in array
+    )
 
 
 def _missing(samples: np.ndarray, rows: list[np.ndarray], labels: list[str]) -> list[str]:
@@ -229,7 +250,7 @@ def _missing(samples: np.ndarray, rows: list[np.ndarray], labels: list[str]) -> 
         key=lambda found: found[0],
     )
     total = sum(len(index) for index in rows)
-    return [f"{count} of {total} samples missing, longest run {longest} in trial {where}"]
+    return [f"{count} of {total} samples missing, longest run {longest} in trial {shown(where)}"]
 
 
 def _longest_run(true: np.ndarray) -> int:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from motorcost.errors import InputError
+from motorcost.errors import InputError, shown
+from motorcost.io.limits import require_few_columns
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -25,10 +26,13 @@ def read_text(path: Path, trial: list[str]) -> tuple[DataFrame, list[str]]:
 
     text = _decoded(path)
     if not text.strip():
-        raise InputError(f"{path.name}: needs a header and rows of samples, got an empty file")
+        raise InputError(
+            f"{shown(path.name)}: needs a header and rows of samples, got an empty file"
+        )
     separator = _separator(path, text)
     records = _records(path, text, separator)
     header = next(([name.strip() for name in fields] for _, fields in records if fields), [])
+    require_few_columns(path.name, len(header))
     lines = _even(path, records, len(header))
     named = [i for i, name in enumerate(header) if name]
     body = text.split("\n", int(lines[0]) - 1)[-1] if lines.size else ""
@@ -52,9 +56,11 @@ def read_text(path: Path, trial: list[str]) -> tuple[DataFrame, list[str]]:
             **exactly,
         )
     except (ValueError, OverflowError) as error:
-        raise InputError(f"{path.name}: {_one_line(error)}") from None
+        raise InputError(f"{shown(path.name)}: {shown(error, 200)}") from None
     if len(frame) != max(len(lines), 1):
-        raise InputError(f"{path.name}: needs quotes in pairs, got lines that they run across")
+        raise InputError(
+            f"{shown(path.name)}: needs quotes in pairs, got lines that they run across"
+        )
     frame.index = pd.Index(lines if lines.size else [2])
     frame = frame[named].set_axis([header[i] for i in named], axis=1)
     empty = frame.isna().all(axis=1)
@@ -68,7 +74,7 @@ def read_text(path: Path, trial: list[str]) -> tuple[DataFrame, list[str]]:
 
 def _decoded(path: Path) -> str:
     data = path.read_bytes()
-    binary = InputError(f"{path.name}: needs text, got a binary file")
+    binary = InputError(f"{shown(path.name)}: needs text, got a binary file")
     if b"\0" in data:
         raise binary
     try:
@@ -98,7 +104,9 @@ def _records(path: Path, text: str, separator: str) -> Iterator[tuple[int, list[
             yield line, fields
             line = reader.line_num + 1
     except csv.Error as error:
-        raise InputError(f"{path.name}: row {line}: needs quotes in pairs, got {error}") from None
+        raise InputError(
+            f"{shown(path.name)}: row {line}: needs quotes in pairs, got {shown(error)}"
+        ) from None
 
 
 def _even(path: Path, records: Iterator[tuple[int, list[str]]], width: int) -> np.ndarray:
@@ -107,12 +115,8 @@ def _even(path: Path, records: Iterator[tuple[int, list[str]]], width: int) -> n
     for line, fields in records:
         if len(fields) not in (0, width):
             raise InputError(
-                f"{path.name}: row {line}: needs {width} fields, as in the header, got "
+                f"{shown(path.name)}: row {line}: needs {width} fields, as in the header, got "
                 f"{len(fields)}"
             )
         lines.append(line)
     return np.array(lines, int)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

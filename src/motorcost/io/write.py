@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.io.files import written_whole
 from motorcost.io.tidy import to_frame
 from motorcost.model.trials import Trials
 
 
-def write_parquet(trials: Trials, where: Path | str) -> None:
+def write_parquet(trials: Trials | Movements, where: Path | str) -> None:
     """Write a tidy Parquet file, whole or not at all."""
     frame = to_frame(trials)
     with written_whole(Path(where)) as draft:
