@@ -59,6 +59,8 @@ def read(
     path = Path(path)
     kind = _format(path, format, max_bytes)
     keys = [trial] if isinstance(trial, str) else list(trial)
+    if not keys or not all(isinstance(key, str) for key in keys):
+        raise InputError(f"trial must be the name of a column, or a list of names, got {trial!r}")
     try:
         table = _table(path, kind, keys, time, max_bytes)
     except OSError as error:
