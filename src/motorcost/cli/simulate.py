@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from motorcost import checks
 from motorcost.cli import options
 from motorcost.cli.app import app
 from motorcost.cli.computing import Device
@@ -61,6 +62,7 @@ def simulate(
         return
     values = options.values_of(chosen, assignments)
     _check_outputs(output, plot)
+    checks.whole("n_trials", trials, 1, "the number of trials")
     now = make_problem(chosen, task, values)
     names = list(now.state_names) if observe is None else options.items([observe])
     problem = mc.delay(now, delay)

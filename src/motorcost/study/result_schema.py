@@ -55,6 +55,16 @@ class Lead(Part):
     converged: bool
 
 
+class ImprobableTrial(Part):
+    """`checks.worst_trials`: a trial by its number, from 0, and how improbable it is."""
+
+    trial: Count
+    about: str
+    per_sample: Number
+    expected: Number
+    improbability: Number
+
+
 class Checks(Part):
     """`checks`: sentences, whether the model passed (null: unknown), and numbers by channel."""
 
@@ -63,7 +73,7 @@ class Checks(Part):
     channels: dict[str, dict[str, Any]]
     phases: list[dict[str, Any]] = []
     groups: dict[str, list[dict[str, Any]]] = {}
-    worst_trials: list[dict[str, Any]] = []
+    worst_trials: list[ImprobableTrial] = []
     outlying_trials: list[Count] = []
 
 
