@@ -23,6 +23,9 @@ from motorcost.errors import InputError, PrecisionError, shown, shown_list
 # rounding alone.
 EIGENVALUE_ROUNDING = 1e-10
 
+# No array that fits into memory is longer, and XLA counts in 32 bits here and there.
+LARGEST_SIZE = 2**31 - 1
+
 # A matrix is symmetric if it differs from its transpose by at most this fraction of its largest
 # entry.
 _ASYMMETRY = 1e-8
@@ -195,12 +198,14 @@ def random_key(key: Any) -> None:
         raise InputError(f"key must be a random key, as in key=jax.random.key(0), got {key!r}")
 
 
-def whole(name: str, value: Any, least: int, meaning: str) -> int:
-    """Return `value` as an int, if it is a whole number of at least `least`."""
+def whole(name: str, value: Any, least: int, meaning: str, most: int = LARGEST_SIZE) -> int:
+    """Return `value` as an int, if it is a whole number of at least `least` and at most `most`."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise InputError(f"{name} ({meaning}) must be a whole number, got {_brief(value)}")
     if value < least:
         raise InputError(f"{name} ({meaning}) must be at least {least}, got {value}")
+    if value > most:
+        raise InputError(f"{name} ({meaning}) must be at most {most}, got {_brief(value)}")
     return int(value)
 
 

@@ -33,17 +33,18 @@ def run(
     if n_trials < 20:
         raise InputError(f"trials must be at least 20, got {n_trials}")
     check_folder(folder)
-    folder.mkdir(exist_ok=True)
     problem = mc.tasks.reaching(**TRUTH)
     observer = mc.observe(problem, ["position"], noise=NOISE)
     trials = mc.simulate(
         problem, mc.solve(problem), n_trials=n_trials, key=jax.random.key(seed), observer=observer
     )
+    folder.mkdir(exist_ok=True)
     write_csv(trials.with_conditions(target=0.1), folder / "trials.csv")
     with mc.io.written_whole(folder / "study.toml") as draft:
         draft.write_text(_study(n_trials, seed), "utf-8")
     analysis = analyse(Study.read(folder / "study.toml"), progress=progress)
-    return analysis, write_fit(analysis, folder, TRUTH)
+    command = f"motorcost demo --trials {n_trials} --seed {seed}"
+    return analysis, write_fit(analysis, folder, TRUTH, command=command)
 
 
 def against_truth(analysis: Analysis) -> list[str]:

@@ -1,7 +1,9 @@
 """The command line: what all commands share."""
 
 import os
+import signal
 import sys
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -40,7 +42,8 @@ def options(
 
 def main() -> None:
     """Run the console script. An error is one line without a traceback; the exit code is 2 for bad
-    input, 1 where a computation did not converge, 130 after an interruption."""
+    input, 1 where a computation did not converge, 130 after an interruption: Ctrl-C or SIGTERM."""
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         set_up_jax()
         code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
@@ -65,6 +68,14 @@ def main() -> None:
             raise
         _fail("out of memory: simulate fewer trials at a time", 1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _terminated(_: int, frame: FrameType | None) -> None:
+    """Treat SIGTERM, which schedulers of clusters and shutdowns send, as Ctrl-C."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):  # Ctrl-C is ignored in background jobs; SIGTERM is meant for them
+        raise KeyboardInterrupt
+    handler(signal.SIGINT, frame)
 
 
 def _leave(code: int, message: str) -> None:

@@ -1,9 +1,12 @@
 """motorcost fit."""
 
-import json
+from __future__ import annotations
+
+import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 
@@ -13,9 +16,13 @@ from motorcost.cli.computing import Device
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
 from motorcost.fitting.derivative_free import Method
+from motorcost.io.files import printable
 from motorcost.study.selection import with_selection
 from motorcost.study.settings import Study
 from motorcost.study.task_lookup import TASKS, find_task
+
+if TYPE_CHECKING:
+    from motorcost.study.analysis import Analysis
 
 # A study file says everything about a study. These options say what to do with it, or change it
 # for one run; every other option describes the study, and is refused beside a file.
@@ -62,9 +69,10 @@ def fit(
 ) -> None:
     """Infer costs and noises from recorded movements, and write a report.
 
-    Writes fit.json, report.html and figures/ into the output folder. Interrupted (Ctrl-C), it
-    keeps what it has; the same command then goes on from there. Beside a study file, --starts,
-    --seed, --set, --only and --trials change it for this run.
+    Writes fit.json, report.html, README.md and figures/ into the output folder. Interrupted
+    (Ctrl-C), it keeps what it has; the same command then goes on from there, and a finished fit
+    stays until then. Beside a study file, --starts, --seed, --set, --only and --trials change it
+    for this run.
     """
     if data.suffix.lower() == ".toml":
         _refuse_options_of_a_study(context, data)
@@ -144,32 +152,45 @@ def _changed(
 
 def _carry_out(study: Study, output: Path, *, quiet: bool, as_json: bool) -> None:
     """Analyse a study, write its results into a folder, and print them."""
-    from motorcost.io import check_folder
-    from motorcost.report import read_result, result_of, write_fit
+    from motorcost.report import write_result
     from motorcost.study.analysis import analyse
+    from motorcost.study.folder import REPORT, STATE, ResultFolder
+    from motorcost.study.result import RESULT
 
     def warn(text: str) -> None:
         if not (quiet or as_json):
-            typer.echo(f"Warning: {text}", err=True)
+            typer.echo(f"Warning: {printable(text)}", err=True)
 
-    check_folder(output)
-    previous = read_result(output) if (output / "fit.json").is_file() else None
-    with showing_progress(quiet=quiet or as_json) as progress:
-        analysis = analyse(study, progress=progress, warn=warn, previous=previous)
+    folder, command = ResultFolder(output), shlex.join(["motorcost", *sys.argv[1:]])
+    with folder.held(), showing_progress(quiet=quiet or as_json) as progress:
+        analysis = analyse(study, progress=progress, warn=warn, previous=folder.previous())
         progress("report", 0, None)
-        report = write_fit(analysis, output)
-    if as_json:
-        typer.echo(json.dumps(result_of(analysis), indent=2))
-    elif not quiet:
-        typer.echo(analysis.fit.summary())
-        if analysis.adequacy is not None:
-            typer.echo("\n".join(analysis.adequacy.conclusion))
-        if analysis.plausibility is not None:
-            typer.echo(f"\n{analysis.plausibility}\n")
-        typer.echo(f"Report: {report}")
+        try:
+            written = output / write_result(analysis, folder, command=command)
+        except KeyboardInterrupt:
+            raise _interrupted(output / STATE) from None
+        if as_json:
+            typer.echo(written.read_text("utf-8"), nl=False)
+    if not (quiet or as_json):
+        _show(analysis, output / REPORT if written.name == RESULT else None)
     if analysis.interrupted:
-        raise InterruptedError(
-            f"interrupted: what there is lies in {output}; the same command goes on from there"
-        )
+        raise _interrupted(written)
     if not analysis.fit.converged:
         raise typer.Exit(1)
+
+
+def _interrupted(where: Path) -> InterruptedError:
+    return InterruptedError(
+        f"interrupted: what there is lies in {where}; the same command goes on from there"
+    )
+
+
+def _show(analysis: Analysis, report: Path | None) -> None:
+    """Print what was found, and where the report is."""
+    typer.echo(printable(analysis.fit.summary()))
+    if analysis.adequacy is not None:
+        typer.echo("\n".join(analysis.adequacy.conclusion))
+    if analysis.plausibility is not None:
+        typer.echo(f"\n{analysis.plausibility}\n")
+    if report is not None:
+        typer.echo(f"Report: {printable(report)}")

@@ -17,11 +17,27 @@ from motorcost.tasks.supports import LogUniform, Support
 
 _TASKS = ", ".join(TASKS)
 
+
+def folder_named(name: str | Path) -> Path:
+    """The folder of an option; an empty name, as of a variable of the shell that is not set, would
+    be the working directory."""
+    if not str(name):
+        raise typer.BadParameter("needs the name of a folder, got nothing")
+    return Path(name)
+
+
 # Several commands.
 Output = Annotated[
-    Path, typer.Option("-o", "--output", help="Folder for the results; made if missing.")
+    Path,
+    typer.Option(
+        "-o",
+        "--output",
+        parser=folder_named,
+        metavar="FOLDER",
+        help="Folder for the results; made if missing.",
+    ),
 ]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same result.")]
 TaskName = Annotated[str, typer.Argument(help=f"One of {_TASKS}.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")]
 

@@ -11,7 +11,7 @@ from motorcost.cli import options
 from motorcost.cli.app import app
 from motorcost.cli.computing import Device
 from motorcost.errors import InputError
-from motorcost.study.task_lookup import TASKS, find_task
+from motorcost.study.task_lookup import TASKS, find_task, make_problem
 
 
 @app.command(epilog="Example: motorcost init study.toml --data trials.csv --task reaching")
@@ -72,7 +72,7 @@ def precision(
         checks.one_of("parameter", name, list(declared))
     at = {name: defaults[name] for name in names} | values
     counts = [options.whole("--trials", part) for part in trials.split(",")]
-    problem = chosen(**at)
+    problem = make_problem(chosen, task, at)
     states = problem.state_names if observe is None else options.items([observe])
     expected = mc.expected_precision(
         chosen,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from motorcost.cli import options
 from motorcost.cli.app import app
 from motorcost.cli.computing import Device
 from motorcost.cli.progress import showing_progress
@@ -16,9 +17,6 @@ Names = Annotated[
     typer.Argument(help="list, all, fig2 for its panels, or experiments from the list."),
 ]
 ScaleName = Annotated[str, typer.Option(help="smoke (seconds), laptop (minutes) or paper (hours).")]
-Output = Annotated[
-    Path, typer.Option("-o", "--output", help="Folder for the results; made if missing.")
-]
 Workers = Annotated[
     int | None, typer.Option(help="Number of processes on this machine; one if left out.")
 ]
@@ -33,7 +31,7 @@ BatchSize = Annotated[
     int | None,
     typer.Option(help="Fits in one call: many fill a GPU, few spread over many workers."),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of all randomness.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all randomness.")]
 RetryFailed = Annotated[
     bool, typer.Option("--retry-failed", help="Run rows again that failed before.")
 ]
@@ -51,7 +49,7 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Show errors only.")]
 def reproduce(
     names: Names = None,
     scale: ScaleName = "laptop",
-    output: Output = Path("reproduced"),
+    output: options.Output = Path("reproduced"),
     workers: Workers = None,
     scheduler: Scheduler = None,
     data: Data = None,

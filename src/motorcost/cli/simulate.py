@@ -7,12 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
+from motorcost import checks
 from motorcost.cli import options
 from motorcost.cli.app import app
 from motorcost.cli.computing import Device
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
-from motorcost.study.task_lookup import find_task
+from motorcost.study.task_lookup import find_task, make_problem
 
 STANDARD_OUTPUT = Path("-")
 
@@ -28,7 +29,7 @@ def simulate(
         typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the task. Repeatable."),
     ] = None,
     trials: Annotated[int, typer.Option(help="How many trials.")] = 100,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same trials.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same trials.")] = 0,
     observe: Annotated[
         str | None,
         typer.Option(
@@ -61,7 +62,8 @@ def simulate(
         return
     values = options.values_of(chosen, assignments)
     _check_outputs(output, plot)
-    now = chosen(**values)
+    checks.whole("n_trials", trials, 1, "the number of trials")
+    now = make_problem(chosen, task, values)
     names = list(now.state_names) if observe is None else options.items([observe])
     problem = mc.delay(now, delay)
     observer = mc.observe(problem, names, noise=noise)
@@ -130,7 +132,7 @@ def _write(trials: Any, output: Path, plot: Path | None) -> bool:
 def demo(
     output: options.Output = Path("motorcost-demo"),
     trials: Annotated[int, typer.Option(help="Trials to simulate.")] = 100,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same trials.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same trials.")] = 0,
     device: Device = None,
 ) -> None:
     """Simulate reaches, write them to a file, fit it back and report. Needs no input."""

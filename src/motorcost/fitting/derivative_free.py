@@ -59,6 +59,13 @@ def search_by_values(
 
 def check_available(method: Method, bounds: np.ndarray) -> None:
     """Raise if the method cannot be used here, or not with these bounds."""
+    check_installed(method)
+    if method == "bobyqa" and not np.isfinite(bounds).all():
+        raise InputError("method='bobyqa' needs finite bounds for every parameter")
+
+
+def check_installed(method: str) -> None:
+    """Raise if the method needs a package that is not there; asked before anything is read."""
     if method != "bobyqa":
         return
     try:
@@ -68,8 +75,6 @@ def check_available(method: Method, bounds: np.ndarray) -> None:
             "method='bobyqa' needs Py-BOBYQA, which is GPL: pip install 'motorcost[bobyqa]'; "
             "method='nelder-mead' needs nothing"
         ) from None
-    if not np.isfinite(bounds).all():
-        raise InputError("method='bobyqa' needs finite bounds for every parameter")
 
 
 def run_together(

@@ -35,19 +35,40 @@ def check_folder(folder: Path) -> None:
 def written_whole(path: Path) -> Iterator[Path]:
     """A path to write to, which replaces `path` once the block ends without an error.
 
-    A symbolic link is followed. A pipe or a device is written to directly.
+    A symbolic link is followed. A pipe or a device is written to directly. Errors of the operating
+    system, such as that of a full disk, name `path`.
     """
     check_writable(path)
     path = path.resolve()
     if path.exists() and not path.is_file():
-        yield path
+        with _named(path, path):
+            yield path
         return
     # Not tempfile, whose files only their owner can read: a file made plainly has the permissions
     # that the user's umask gives to all files.
     draft = path.with_name(f".{path.stem}-{secrets.token_hex(8)}{path.suffix}")
     try:
-        draft.touch(exist_ok=False)
-        yield draft
-        draft.replace(path)
+        with _named(path, draft):
+            draft.touch(exist_ok=False)
+            yield draft
+            draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _named(path: Path, draft: Path) -> Iterator[None]:
+    """Name a file in errors of the operating system: that of writing to a full disk names none,
+    and that of opening a file names the draft."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or Path(os.fsdecode(error.filename)) == draft:
+            error.filename = str(path)
+        raise
+
+
+def printable(text: object) -> str:
+    r"""The text without what UTF-8 cannot encode: bytes of a file's name that are not UTF-8, which
+    Python keeps as surrogates, become escapes such as \udcff."""
+    return str(text).encode("utf-8", "backslashreplace").decode("utf-8")

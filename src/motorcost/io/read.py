@@ -67,6 +67,8 @@ def read(
     kind = format_of(path.name, format)
     kind.require_installed(path.name)
     keys = [trial] if isinstance(trial, str) else list(trial)
+    if not keys or not all(isinstance(key, str) for key in keys):
+        raise InputError(f"trial must be the name of a column, or a list of names, got {trial!r}")
     columns = as_pairs(channels or [])
     try:
         table = _table(path, kind.name, keys, time, list(columns.values()), max_bytes)

@@ -1,6 +1,6 @@
 """Reports: self-contained HTML pages of text, tables and pictures."""
 
-from motorcost.report.fitted import fit_sections, write_fit
+from motorcost.report.fitted import fit_sections, write_fit, write_result
 from motorcost.report.page import Picture, Points, Section, Table, write_report
 from motorcost.study.result import compare_results, read_result, result_of
 
@@ -15,4 +15,5 @@ __all__ = [
     "result_of",
     "write_fit",
     "write_report",
+    "write_result",
 ]

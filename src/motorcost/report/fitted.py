@@ -1,8 +1,7 @@
 """The report of a fit."""
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -30,8 +29,10 @@ from motorcost.report.checks import agent_section, checks_section
 from motorcost.report.differences import leads_section, variability_section
 from motorcost.report.page import Content, Picture, Points, Section, Table, write_report
 from motorcost.report.preparation import preparation_sections
+from motorcost.report.readme import readme_text
 from motorcost.study.analysis import Analysis
-from motorcost.study.result import device_name, intervals_of, notes_of, result_of
+from motorcost.study.folder import FIGURES, README, REPORT, STATE, ResultFolder, as_json
+from motorcost.study.result import RESULT, device_name, intervals_of, notes_of, result_of
 from motorcost.study.settings import Study
 
 # The trials whose beliefs are shown, as shares of all trials in the order of their lengths.
@@ -42,25 +43,71 @@ _MOST_CORRELATED = 12
 _WITHOUT_ERRORS = 3
 
 
-def write_fit(analysis: Analysis, folder: Path, truth: Mapping[str, float] | None = None) -> Path:
-    """Write `fit.json`, `report.html` and `figures/` into a folder; return the report's path.
+def write_fit(
+    analysis: Analysis,
+    folder: Path,
+    truth: Mapping[str, float] | None = None,
+    *,
+    command: str | None = None,
+) -> Path:
+    """Write `fit.json`, `report.html`, `README.md` and `figures/` into a folder, all or none of
+    them; return the report's path.
 
-    `truth` are the true parameters by name, where the data were simulated.
+    - `truth`: the true parameters by name, where the data were simulated.
+    - `command`: what was typed to get here, for `README.md`.
+
+    See `write_result`, for which the folder is kept from other fits here.
     """
-    folder.mkdir(exist_ok=True)
-    with written_whole(folder / "fit.json") as draft:
-        draft.write_text(json.dumps(result_of(analysis), indent=2, allow_nan=False) + "\n", "utf-8")
-    sections = list(fit_sections(analysis, truth))
-    figures = folder / "figures"
-    figures.mkdir(exist_ok=True)
+    results = ResultFolder(folder)
+    with results.held():
+        write_result(analysis, results, truth, command=command)
+    return folder / REPORT
+
+
+def write_result(
+    analysis: Analysis,
+    folder: ResultFolder,
+    truth: Mapping[str, float] | None = None,
+    *,
+    command: str | None = None,
+) -> str:
+    """Write what `write_fit` writes into a folder that is held; return the name of the file that
+    has the result.
+
+    It is fit.json, or interrupted.json where an interrupted analysis must not replace a finished
+    one; nothing else is written then.
+    """
+    result = result_of(analysis)
+    if analysis.interrupted and folder.finished:
+        folder.keep_state(result)
+        return STATE
+    title = analysis.study.title or f"A fit of the task {analysis.study.task_name}"
+    with folder.replaced(result) as draft:
+        sections = list(fit_sections(analysis, truth))
+        figures = _write_figures(sections, draft)
+        write_report(draft / REPORT, title, _lead(analysis), sections)
+        files = [REPORT, *figures]
+        if folder.may_write(README):  # a README of the user's own stays
+            files.append(README)
+            with written_whole(draft / README) as file:
+                file.write_text(readme_text(title, figures, command), "utf-8")
+        with written_whole(draft / RESULT) as file:
+            file.write_text(as_json(result | {"files": files}), "utf-8")
+    return RESULT
+
+
+def _write_figures(sections: Sequence[Section], folder: Path) -> dict[str, str]:
+    """Write the figures of a report; return what each shows, by its path in the folder."""
+    (folder / FIGURES).mkdir()
+    shown = {}
     for section in sections:
         for item in section.content:
             if isinstance(item, Picture) and item.name:
-                with written_whole(figures / f"{item.name}.png") as draft:
+                name = f"{FIGURES}/{item.name}.png"
+                with written_whole(folder / name) as draft:
                     draft.write_bytes(item.png)
-    title = analysis.study.title or f"A fit of the task {analysis.study.task_name}"
-    write_report(folder / "report.html", title, _lead(analysis), sections)
-    return folder / "report.html"
+                shown[name] = item.alt
+    return shown
 
 
 def report_fit(

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader
 from matplotlib.figure import Figure
 
 from motorcost.io import written_whole
+from motorcost.io.files import printable
 
 
 @dataclass(frozen=True)
@@ -89,4 +90,4 @@ def write_report(path: Path, title: str, lead: str, sections: Sequence[Section])
     environment.tests["points"] = lambda item: isinstance(item, Points)
     html = environment.get_template("page.html").render(title=title, lead=lead, sections=sections)
     with written_whole(path) as draft:
-        draft.write_text(html, encoding="utf-8")
+        draft.write_text(printable(html), encoding="utf-8")

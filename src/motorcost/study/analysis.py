@@ -291,4 +291,5 @@ def _interrupted_searches(
     same_data = previous["data"].get("checksum") == checksum
     if not same_data or previous.get("settings") != study.settings:
         return []
-    return [start["parameters"] for start in previous.get("starts", [])]
+    points = [start["parameters"] for start in previous.get("starts", [])]
+    return [point for point in points if None not in point.values()]

@@ -25,7 +25,7 @@ MOST_KEY_PARTS = 16
 # Characters of a wrong value that an error shows.
 SHOWN = 60
 
-_KEY_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"(?<![\w-]){_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART}){{{MOST_KEY_PARTS}}}")
 # Python converts decimal numbers of up to 4300 digits.
 _LONG_NUMBER = re.compile(r"(?<![\w-])\d[\d_]{4300,}")

@@ -16,9 +16,16 @@ from motorcost.diagnostics.courses import CourseComparison
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.optimise import Found
+from motorcost.io.files import printable
 from motorcost.study.analysis import THIS_MODEL, Analysis
 
-FORMAT = 1
+# The file of a result, and the folder of a complete result whose files are not all in place yet
+# (see `study.folder`).
+RESULT = "fit.json"
+NEXT = ".next"
+# The version of what is in the file, which `study.result_schema` declares. Format 1 had no `files`.
+FORMAT = 2
+READABLE = (1, 2)
 # The confidence level of the intervals in a result.
 LEVEL = 0.95
 _VERSIONS = ("motorcost", "jax", "numpy", "scipy")
@@ -168,7 +175,7 @@ def _of_channel(channel: Channel | CourseComparison) -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """Return a value as strict JSON can hold it; infinite and unknown numbers become None."""
     if isinstance(value, Mapping):
-        return {str(key): plain(content) for key, content in value.items()}
+        return {printable(key): plain(content) for key, content in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, (bool, np.bool_)):
@@ -177,36 +184,46 @@ def plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, (float, np.floating)):
         return float(value) if math.isfinite(value) else None
-    return value if value is None else str(value)
+    return value if value is None else printable(value)
 
 
 def read_result(path: Path) -> dict[str, Any]:
     """Return the result in a folder, or in a `fit.json` itself."""
-    file = path / "fit.json" if path.is_dir() else path
+    file = path / RESULT if path.is_dir() else path
+    if path.is_dir() and (path / NEXT / RESULT).is_file():
+        file = path / NEXT / RESULT
     if not file.is_file():
         raise InputError(
             f"{path}: needs a folder with fit.json, as motorcost fit -o and Fit.report write"
         )
     try:
-        result = json.loads(file.read_text("utf-8"))
+        result = json.loads(file.read_text("utf-8"), parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        result = None
-    if not _is_result(result):
-        raise InputError(f"{file}: is not a fit.json that this version can read")
+        raise _unreadable(file, "it is not JSON") from None
+    number = result.get("format") if isinstance(result, dict) else None
+    if isinstance(number, int) and number > FORMAT:
+        raise InputError(
+            f"{file}: was written by a newer motorcost (format {str(number)[:9]}); this version "
+            f"reads formats {READABLE[0]} to {FORMAT}"
+        )
+    if number not in READABLE or isinstance(number, bool):
+        raise _unreadable(file, "it has no format number")
+    from motorcost.study.result_schema import damage_in  # loads pydantic
+
+    if damage := damage_in(result):
+        raise _unreadable(file, damage)
     return result
 
 
-def _is_result(result: Any) -> bool:
-    if not (isinstance(result, dict) and result.get("format") == FORMAT):
-        return False
-    named = ("estimates", "standard_errors", "log_standard_errors")
-    if not all(isinstance(result.get(key), dict) for key in (*named, "data")):
-        return False
-    numbers = [value for key in named for value in result[key].values()]
-    numbers += [result.get(key, "") for key in ("log_likelihood", "aic", "bic")]
-    return "checksum" in result["data"] and all(
-        value is None or isinstance(value, (int, float)) for value in numbers
+def _unreadable(file: Path, why: str) -> InputError:
+    return InputError(
+        f"{file}: is not a fit.json that this version can read: {why}. Delete it, or choose "
+        "another folder"
     )
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is not in JSON")
 
 
 def compare_results(results: Mapping[str, dict[str, Any]]) -> tuple[list[str], list[list[str]]]:

@@ -66,7 +66,7 @@ class Data(Table):
     file: Names
     dataset: str | None = None
     options: dict[str, Any] | None = None
-    trial: str | list[str] | None = None
+    trial: str | Annotated[list[str], Field(min_length=1)] | None = None
     time: str | None = None
     time_unit: str | None = None
     channels: Columns | None = None

@@ -16,7 +16,8 @@ Step = tuple[str, dict[str, Any]]
 
 # Values of a condition that an error lists.
 _LISTED = 12
-_RANGE = re.compile(r"\s*(\d*)\s*:\s*(\d*)\s*(?::\s*(\d+)\s*)?|\s*(\d+)\s*")
+# Python converts decimal numbers of up to 4300 digits.
+_RANGE = re.compile(r"\s*(\d{,99})\s*:\s*(\d{,99})\s*(?::\s*(\d{1,99})\s*)?|\s*(\d{1,99})\s*")
 
 
 def keep_only(movements: Movements, /, **values: Any) -> Movements:
@@ -66,7 +67,8 @@ def keep_range(movements: Movements, which: str) -> Movements:
     if first > total:
         raise InputError(f"trials {which}: there are only {total} trials")
     place = np.arange(1, total + 1)
-    chosen = (place >= first) & (place <= (last or total)) & ((place - first) % every == 0)
+    last, every = min(last or total, total), min(every, total)  # NumPy's integers have 64 bits
+    chosen = (place >= first) & (place <= last) & ((place - first) % every == 0)
     return movements.keep(chosen, f"only trials {which} of {total} are kept")
 
 

@@ -14,9 +14,10 @@ from typing import Any
 from motorcost import checks, io
 from motorcost.data.movements import Movements, concatenate_movements
 from motorcost.errors import InputError
-from motorcost.fitting.derivative_free import METHODS, Method
+from motorcost.fitting.derivative_free import METHODS, Method, check_installed
 from motorcost.fitting.leads import Lead, leads_of
 from motorcost.io import datasets
+from motorcost.io.files import printable
 from motorcost.model.trials import Trials
 from motorcost.study.preparation import ForModel, Prepared, check_steps, prepared
 from motorcost.study.task_lookup import example_problem, find_task
@@ -203,8 +204,10 @@ class Study:
 
 
 def check_method(method: str) -> str:
-    """`method` itself, if it is a method of `fit`."""
-    return checks.one_of("method", method, METHODS)
+    """`method` itself, if it is a method of `fit` and what it needs is installed."""
+    checks.one_of("method", method, METHODS)
+    check_installed(method)
+    return method
 
 
 def check_bootstrap(n: int) -> int:
@@ -230,8 +233,8 @@ def _by_subject(files: Sequence[Path], parts: list[Movements]) -> list[Movements
     """Several files without a condition `subject`, each with its name as one."""
     if len(parts) == 1 or any("subject" in part.conditions for part in parts):
         return parts
-    names = [file.stem for file in files]
+    names = [printable(file.stem) for file in files]
     if len(set(names)) < len(names):
-        names = [f"{file.parent.name}/{file.stem}" for file in files]
+        names = [printable(f"{file.parent.name}/{file.stem}") for file in files]
     checks.distinct("files", names)
     return [part.with_conditions(subject=name) for part, name in zip(parts, names, strict=True)]

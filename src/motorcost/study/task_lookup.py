@@ -57,6 +57,14 @@ def defaults_of(task: Task) -> dict[str, Any]:
     return tasks.defaults(task) if hasattr(task, "parameters") else {}
 
 
+def make_problem(task: Task, name: str, values: Mapping[str, Any]) -> Problem:
+    """The problem that a task makes; raises if it makes something else."""
+    problem = task(**values)
+    if not isinstance(problem, Problem):
+        raise InputError(f"the task {name} must make a Problem, got {type(problem).__name__}")
+    return problem
+
+
 def example_problem(task: Task, name: str, fixed: Mapping[str, Any]) -> Problem:
     """The problem that a task makes with its defaults, for the names and units of its states.
 
@@ -64,14 +72,8 @@ def example_problem(task: Task, name: str, fixed: Mapping[str, Any]) -> Problem:
     values.
     """
 
-    def made() -> Problem:
-        problem = task(**fixed)
-        if not isinstance(problem, Problem):
-            raise InputError(f"the task {name} must make a Problem, got {type(problem).__name__}")
-        return problem
-
     try:
-        return jax.eval_shape(made)
+        return jax.eval_shape(lambda: make_problem(task, name, fixed))
     except InputError:
         raise
     except Exception as error:

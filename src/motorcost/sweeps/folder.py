@@ -85,32 +85,16 @@ class Folder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep every other sweep out of the folder, which is made if need be."""
-        from filelock import FileLock, Timeout
+        from motorcost.io.files import written_whole
+        from motorcost.io.locks import held
 
-        from motorcost.io.files import check_folder, written_whole
-
-        check_folder(self.path)
-        try:
-            self.path.mkdir(exist_ok=True)
-            # A lock of the operating system, which ends with the process however it ends. The
-            # substitute for file systems without such locks would stay behind after a kill.
-            lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
-            lock.acquire()
-        except (Timeout, RuntimeError):  # RuntimeError: this very thread holds it already
-            raise InputError(
-                f"another sweep is writing into {self.path}: wait for it, or choose another folder"
-            ) from None
-        except OSError as error:
-            raise InputError(f"cannot write into {self.path}: {error}") from error
-        try:
+        with held(self.path, "sweep"):
             self.check()  # again: another sweep may have begun since
             self._tidy()
             if self._empty():  # a description of another sweep is then replaced without loss
                 with written_whole(self._sweep) as draft:
                     draft.write_text(json.dumps(self._about, indent=2) + "\n")
             yield
-        finally:
-            lock.release()
 
     def parts(self) -> Iterator[tuple[int, Path]]:
         """The numbers and files of the batches that are there, in order."""
@@ -220,7 +204,7 @@ def _unreadable(path: Path, why: object) -> InputError:
 
 def _ours(name: str) -> bool:
     """Whether a file may be left by a sweep that was killed before it began."""
-    return name == ".lock" or bool(_DRAFT.fullmatch(name))
+    return name in (".lock", ".lock.json") or bool(_DRAFT.fullmatch(name))
 
 
 def _shown(value: Any) -> str:

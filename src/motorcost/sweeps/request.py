@@ -76,7 +76,7 @@ def read_request(
 ) -> Request:
     """Check the arguments of `sweep` that rows depend on, and fill in what was left out."""
     checks.one_of("call", call, CALLS)
-    if checks.whole("seed", seed, 0, "of the random keys") >= 2**32:
+    if checks.whole("seed", seed, 0, "of the random keys", most=2**64) >= 2**32:
         raise InputError(f"seed (of the random keys) must be below 2**32, got {seed}")
     if batch_size is None:
         batch_size = 1 if call == "each" else _BATCH_SIZE
