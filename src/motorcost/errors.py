@@ -4,16 +4,26 @@ Their messages are one line: they name the thing, what it needs and what it got.
 its own name included, goes into a message through `shown`.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 # Characters of a name, and names of a list, that a message shows.
 _SHOWN_CHARACTERS = 60
 _SHOWN_NAMES = 20
+# Characters of the longest word of a message, whatever it quotes.
+_LONGEST_WORD = 300
 
 
 class InputError(ValueError):
     """An argument cannot be used as it is."""
+
+    def __init__(self, message: str = "") -> None:
+        # What another program or a file has put into a message is not always made for it.
+        short = re.sub(
+            rf"\S{{{_LONGEST_WORD},}}", lambda word: word[0][:_LONGEST_WORD] + "...", message
+        )
+        super().__init__(_printable(short))
 
 
 class PrecisionError(InputError):
@@ -32,6 +42,10 @@ def shown(text: Any, most: int = _SHOWN_CHARACTERS) -> str:
     """
     text = str(text)
     text = text if len(text) <= most else text[: most - 3] + "..."
+    return _printable(text)
+
+
+def _printable(text: str) -> str:
     return "".join(
         character if character.isprintable() else ascii(character)[1:-1] for character in text
     )
