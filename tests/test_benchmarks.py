@@ -69,7 +69,7 @@ def test_unrolled_solution_is_the_settled_one(straight, cases):
     close(unrolled.L, jax.jit(straight.solve)(problem).L)
 
 
-@pytest.mark.parametrize("delay", [0, 1])
+@pytest.mark.parametrize("delay", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_straight_likelihood_is_ours(cases, delay):
     case = cases.Reaching(delay=delay)
     given = cases.point() + 0.1, cases.recorded(case, 7)

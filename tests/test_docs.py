@@ -9,7 +9,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-SLOW = ("fitting.md", "sweeps.md")
+SLOW = ("fitting.md", "inference.md", "real-data.md", "sweeps.md")
 
 
 @pytest.mark.parametrize(

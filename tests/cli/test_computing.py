@@ -38,10 +38,20 @@ def caching(monkeypatch, tmp_path):
     return tmp_path / "caches"
 
 
-def assert_kept(folder, command):
+def keeping(folder):
+    return {"MOTORCOST_CACHE": None, "XDG_CACHE_HOME": str(folder)}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """What a small command says, and the folder in which it kept its programs."""
+    folder = tmp_path_factory.mktemp("caches")
+    return motorcost(*SMALL, "--device", "cpu", **keeping(folder)), folder
+
+
+def assert_kept(folder, command, first):
     """The second run compiles nothing, and a damaged cache is no reason to say anything."""
-    environment = {"MOTORCOST_CACHE": None, "XDG_CACHE_HOME": str(folder)}
-    first = motorcost(*command, **environment)
+    environment = keeping(folder)
     kept = {file: file.stat().st_mtime_ns for file in folder.rglob("*-cache")}
     assert first.returncode == 0, first.stderr
     assert len(kept) > 10
@@ -55,8 +65,9 @@ def assert_kept(folder, command):
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="the folder is another there")
-def test_a_command_compiles_once(tmp_path):
-    assert_kept(tmp_path, SMALL)
+def test_a_command_compiles_once(small):
+    first, folder = small
+    assert_kept(folder, (*SMALL, "--device", "cpu"), first)
 
 
 @pytest.mark.slow
@@ -67,7 +78,8 @@ def test_a_fit_compiles_once(tmp_path):
     seen = ("--observe", "position", "--noise", "1e-3", "-o", data)
     assert motorcost("simulate", "reaching", *size, *seen).returncode == 0
     options = ("--task", "reaching", "--free", "effort", "--noise", "1e-3", "--starts", 2)
-    assert_kept(caches, ("fit", data, *options, "--quick", "-q", "-o", tmp_path / "fit"))
+    command = ("fit", data, *options, "--quick", "-q", "-o", tmp_path / "fit")
+    assert_kept(caches, command, motorcost(*command, **keeping(caches)))
 
 
 def test_programs_are_kept_in_the_users_cache(settings, caching):
@@ -157,11 +169,12 @@ def test_the_oldest_programs_go_first(tmp_path):
     assert {file.name for file in tmp_path.rglob("*")} == {"new", "other", "used"}
 
 
-def test_the_cpu_is_used_whatever_else_there_is():
+def test_the_cpu_is_used_whatever_else_there_is(small):
     """With a platform that does not exist, anything that asks JAX for a device before the option
     is heard would fail: importing the library does not."""
-    run = motorcost(*SMALL, "--device", "cpu", JAX_PLATFORMS="nonsense")
-    assert (run.returncode, run.stdout) == (0, motorcost(*SMALL, "--device", "cpu").stdout)
+    usual, folder = small
+    run = motorcost(*SMALL, "--device", "cpu", JAX_PLATFORMS="nonsense", **keeping(folder))
+    assert (run.returncode, run.stdout) == (0, usual.stdout)
 
 
 def test_a_gpu_is_used_whatever_the_environment_says(monkeypatch, settings):

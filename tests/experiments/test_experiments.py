@@ -29,6 +29,7 @@ SLOW = {
     "moment_matching",
     "fig4",
     "fig2c",
+    "fig2b",
 }
 # fig3 needs recordings, and has tests of its own.
 WITHOUT_DATA = [

@@ -54,17 +54,18 @@ def test_more_trials_than_a_block():
 
 
 def test_derivatives_agree():
+    """By the world and by the gains; how these follow from the world is the solver's matter."""
+    policy = mc.solve(mc.tasks.reaching())
     observed = simulated(mc.tasks.reaching())
 
     def value(logs, general):
         problem = mc.tasks.reaching(
-            effort=1e-5 * jnp.exp(logs[0]),
-            velocity=0.2 * jnp.exp(logs[1]),
-            motor_noise=0.5 * jnp.exp(logs[2]),
-            sensory_noise=0.5 * jnp.exp(logs[3]),
+            motor_noise=0.5 * jnp.exp(logs[2]), sensory_noise=0.5 * jnp.exp(logs[3])
         )
+        gains = policy.L * jnp.exp(logs[0]), policy.K * jnp.exp(logs[1])
+        other = eqx.tree_at(lambda p: (p.L, p.K), policy, gains)
         observer = in_general(problem) if general else None
-        return mc.log_likelihood(problem, observed, observer=observer)
+        return mc.log_likelihood(problem, observed, policy=other, observer=observer)
 
     at = np.array([0.1, -0.1, 0.05, 0.02])
     reverse = jax.jit(jax.grad(value), static_argnums=1)(at, False)

@@ -149,9 +149,9 @@ def recorded_in(samples, targets, unit, condition_unit):
     )
 
 
-def test_converted_trials_have_the_likelihood_of_trials_in_metres():
-    trials, spec = reaches()
-    samples, targets = np.asarray(trials.observed), trials.conditions["target"]
+def test_converted_trials_are_those_in_metres():
+    samples = np.cumsum(np.random.default_rng(0).normal(size=(6, 12, 1)), axis=1)
+    targets = np.repeat([0.1, 0.15], 3)
     metres = recorded_in(samples, targets, "m", "m")
     other = recorded_in(1e3 * samples, 1e2 * targets, "mm", "cm")
     problem = mc.tasks.reaching(steps=12)
@@ -162,6 +162,18 @@ def test_converted_trials_have_the_likelihood_of_trials_in_metres():
     )
     assert converted.channel_units == ("m",)
     assert converted.condition_units == {"target": "m"}
+    assert_allclose(converted.observed, metres.observed, rtol=1e-14)
+    assert_allclose(converted.conditions["target"], metres.conditions["target"], rtol=1e-14)
+    assert trials_in_model_units(metres, problem, REACHING_UNITS) == (metres, ())
+
+
+@pytest.mark.slow  # that the numbers are the same is tested above
+def test_converted_trials_have_the_likelihood_of_trials_in_metres():
+    trials, spec = reaches()
+    samples, targets = np.asarray(trials.observed), trials.conditions["target"]
+    metres = recorded_in(samples, targets, "m", "m")
+    other = recorded_in(1e3 * samples, 1e2 * targets, "mm", "cm")
+    converted, _ = trials_in_model_units(other, mc.tasks.reaching(steps=12), REACHING_UNITS)
 
     def value(trials):
         # Rounded, so that trials of the same target stay together.
@@ -169,7 +181,6 @@ def test_converted_trials_have_the_likelihood_of_trials_in_metres():
         return mc.log_likelihood(mc.tasks.reaching, rounded, observer=spec)
 
     assert_allclose(value(converted), value(metres), rtol=1e-10)
-    assert trials_in_model_units(metres, problem, REACHING_UNITS) == (metres, ())
 
 
 def test_unknown_units_are_left_as_they_are():
