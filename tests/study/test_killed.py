@@ -104,6 +104,7 @@ def test_an_interrupted_search_beside_a_finished_one_is_taken_up(folder, signal_
     with started(folder, seed=7) as process:
         while process.stderr.readline() != "searching ...\n":
             assert process.poll() is None
+        time.sleep(0.3)  # the search has begun by then
         process.send_signal(signal_number)
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
