@@ -375,8 +375,12 @@ def test_the_template_is_a_study_of_every_task(study_file, tmp_path, task):
     declared = mc.tasks.parameters(study.task)
     costs = {name for name, each in declared.items() if each.role == "cost"}
     further = {"motor_noise", "sensory_noise", "tau", "aim_spread", "start_spread"}
-    of_reaches = costs | further | {"recording_noise"}
-    assert set(study.free) == (of_reaches if task == "reaching" else costs)
+    recommended = {
+        "reaching": costs | further | {"recording_noise"},
+        "saccade": costs | {"motor_noise", "tau_fast", "aim_spread", "recording_noise"},
+    }
+    assert set(study.free) == recommended.get(task, costs)
+    assert study.fixed == ({"start": 0.0, "sensory_noise": 10.0} if task == "saccade" else {})
     assert study.lead == ((0.0, 0.05, 0.1) if task == "reaching" else (0.0,))
     assert study.reading == {"trial": "trial", "time": "time", "time_unit": "s"}
 
