@@ -15,7 +15,7 @@ import numpy as np
 
 from motorcost.errors import InputError, shown, shown_list
 from motorcost.io.columns import spread
-from motorcost.io.hdf5 import child, dataset_bytes, has
+from motorcost.io.hdf5 import child, dataset_bytes, has, require_sound_heaps
 from motorcost.io.limits import Budget, require_few_columns
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def read_nwb(
 
     source = shown(path.name)
     try:
+        require_sound_heaps(path)
         with h5py.File(path, "r") as file:
             reader = _Reader(source, Budget(path.name, max_bytes), path.stat().st_size)
             series = reader.all_series(file)
