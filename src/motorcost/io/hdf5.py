@@ -13,6 +13,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from motorcost.errors import InputError, shown
 from motorcost.io.limits import Budget
 
@@ -30,6 +32,8 @@ _PIECE = 2**20
 # count, nothing, and a length.
 _HEAP = b"GCOL\x01\0\0\0"
 _HEAP_OBJECT = "<HHIQ"
+# Where a text lies: its length, the heap's address, and the index in it.
+_TEXT_PLACE = np.dtype([("length", "<u4"), ("heap", "<u8"), ("index", "<u4")])
 # What MATLAB's references lead to is counted where they are.
 _NOT_READ = ("#refs#", "#subsystem#")
 
@@ -208,6 +212,30 @@ def _require_honest_chunks(source: str, name: str, dataset: Any) -> None:
             packed = stream.unconsumed_tail
             if unpacked > room:
                 raise _refusal(source, name, "unpacks to more than its size")
+
+
+def text_bytes(dataset: Any, path: Path) -> int | None:
+    """How long the texts of a data set are in all, None where that cannot be told beforehand.
+
+    HDF5 makes room for each text by the length that is stored beside its place in a heap.
+    """
+    plan = dataset.id.get_create_plist()
+    pieces: list[tuple[int, int]] = []
+    if plan.get_nfilters():
+        return None
+    if dataset.chunks:
+        dataset.id.chunk_iter(lambda chunk: pieces.append((chunk.byte_offset, chunk.size)))
+    elif dataset.id.get_offset() is None:
+        return None
+    else:
+        pieces.append((dataset.id.get_offset(), dataset.size * _TEXT_PLACE.itemsize))
+    total = 0
+    with path.open("rb") as stream:
+        for offset, size in pieces:
+            stream.seek(offset)
+            places = np.frombuffer(stream.read(size), _TEXT_PLACE)
+            total += int(places["length"].sum(dtype=np.uint64))
+    return total
 
 
 def _encoded(name: str) -> bytes:
