@@ -169,6 +169,17 @@ def test_bad_files_are_refused_in_one_line(change, message, tmp_path):
     assert str(caught.value).startswith("a.nwb: ")
 
 
+def test_a_heap_that_never_ends(tmp_path):
+    """The HDF5 library goes on without end where what is left of a heap has the size 0."""
+    skeleton(tmp_path / "a.nwb").close()
+    content = bytearray((tmp_path / "a.nwb").read_bytes())
+    left = content.index((4000).to_bytes(8, "little"), content.index(b"GCOL"))
+    content[left : left + 8] = bytes(8)
+    (tmp_path / "a.nwb").write_bytes(content)
+    with pytest.raises(mc.InputError, match=r"a.nwb: needs an NWB file, got one that is damaged"):
+        mc.io.read(tmp_path / "a.nwb")
+
+
 def test_bytes_of_any_kind(tmp_path):
     (tmp_path / "a.nwb").write_bytes(b"no HDF5 at all")
     with pytest.raises(mc.InputError):

@@ -7,9 +7,13 @@ folder of plugins, refer to itself in circles, or unpack to any size. It is aske
 from __future__ import annotations
 
 import math
+import mmap
+import struct
 import zlib
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from motorcost.errors import InputError, shown
 from motorcost.io.limits import Budget
@@ -24,6 +28,12 @@ _CHARACTER_BYTES = 64
 _GZIP_RATIO = 1032
 _UNSEEN_BYTES = 2**26
 _PIECE = 2**20
+# How a heap of texts begins (its name and version), and what is before each of them: an index, a
+# count, nothing, and a length.
+_HEAP = b"GCOL\x01\0\0\0"
+_HEAP_OBJECT = "<HHIQ"
+# Where a text lies: its length, the heap's address, and the index in it.
+_TEXT_PLACE = np.dtype([("length", "<u4"), ("heap", "<u8"), ("index", "<u4")])
 # What MATLAB's references lead to is counted where they are.
 _NOT_READ = ("#refs#", "#subsystem#")
 
@@ -32,8 +42,35 @@ def require_safe(path: Path, max_bytes: int) -> None:
     """Raise unless all of an HDF5 file lies in it and unpacks to at most `max_bytes`."""
     import h5py
 
+    require_sound_heaps(path)
     with h5py.File(path, "r") as file:
         _Inspection(file, Budget(path.name, max_bytes)).begin()
+
+
+def require_sound_heaps(path: Path) -> None:
+    """Raise ValueError where the texts of a file, which lie in heaps, are not one after the other.
+
+    HDF5 itself goes from one to the next without end where a size is 0.
+    """
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        start = data.find(_HEAP)
+        while start >= 0:
+            _require_sound_heap(data, start)
+            start = data.find(_HEAP, start + len(_HEAP))
+
+
+def _require_sound_heap(data: Any, start: int) -> None:
+    header = struct.calcsize(_HEAP_OBJECT)
+    (size,) = struct.unpack("<Q", data[start + 8 : start + 16])
+    at, end = start + 16, start + size
+    if end > len(data):
+        raise ValueError("a heap that ends after the file")
+    while at + header <= end:
+        index, _, _, length = struct.unpack(_HEAP_OBJECT, data[at : at + header])
+        # The room that is left has the index 0, and its header is part of its length.
+        at += max(length, 1) if index == 0 else header + length + -length % 8
+        if at > end or (index == 0 and length < header):
+            raise ValueError("a heap whose content has no room")
 
 
 class _Inspection:
@@ -175,6 +212,30 @@ def _require_honest_chunks(source: str, name: str, dataset: Any) -> None:
             packed = stream.unconsumed_tail
             if unpacked > room:
                 raise _refusal(source, name, "unpacks to more than its size")
+
+
+def text_bytes(dataset: Any, path: Path) -> int | None:
+    """How long the texts of a data set are in all, None where that cannot be told beforehand.
+
+    HDF5 makes room for each text by the length that is stored beside its place in a heap.
+    """
+    plan = dataset.id.get_create_plist()
+    pieces: list[tuple[int, int]] = []
+    if plan.get_nfilters():
+        return None
+    if dataset.chunks:
+        dataset.id.chunk_iter(lambda chunk: pieces.append((chunk.byte_offset, chunk.size)))
+    elif dataset.id.get_offset() is None:
+        return None
+    else:
+        pieces.append((dataset.id.get_offset(), dataset.size * _TEXT_PLACE.itemsize))
+    total = 0
+    with path.open("rb") as stream:
+        for offset, size in pieces:
+            stream.seek(offset)
+            places = np.frombuffer(stream.read(size), _TEXT_PLACE)
+            total += int(places["length"].sum(dtype=np.uint64))
+    return total
 
 
 def _encoded(name: str) -> bytes:

@@ -15,7 +15,7 @@ import numpy as np
 
 from motorcost.errors import InputError, shown, shown_list
 from motorcost.io.columns import spread
-from motorcost.io.hdf5 import child, dataset_bytes, has
+from motorcost.io.hdf5 import child, dataset_bytes, has, require_sound_heaps, text_bytes
 from motorcost.io.limits import Budget, require_few_columns
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ _UNITS = {
     "au": "", "a.u.": "",
 }  # fmt: skip
 _TIMES_OF_TRIALS = ("start_time", "stop_time")
-# Texts are read so many at a time, because each may be as long as the file.
-_TEXTS_AT_ONCE = 4096
+# What a text takes in memory beside its characters.
+_TEXT_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,9 @@ def read_nwb(
 
     source = shown(path.name)
     try:
+        require_sound_heaps(path)
         with h5py.File(path, "r") as file:
-            reader = _Reader(source, Budget(path.name, max_bytes), path.stat().st_size)
+            reader = _Reader(source, Budget(path.name, max_bytes), path)
             series = reader.all_series(file)
             series, notes = _on_one_clock(series, wanted, source)
             frame, more = reader.table(file, series)
@@ -74,8 +75,8 @@ def read_nwb(
 
 
 class _Reader:
-    def __init__(self, source: str, budget: Budget, file_size: int) -> None:
-        self.source, self.budget, self.file_size = source, budget, file_size
+    def __init__(self, source: str, budget: Budget, path: Path) -> None:
+        self.source, self.budget, self.path = source, budget, path
 
     def child(self, group: Any, name: str) -> Any:
         return child(self.source, group, name, soft=True)
@@ -154,16 +155,14 @@ class _Reader:
         self.budget.take(max(size, 8 * dataset.size))
         return np.asarray(dataset[()], float)
 
-    def texts(self, dataset: Any) -> np.ndarray:
-        """The texts of a data set, whose entries may be of any length."""
+    def texts(self, dataset: Any) -> np.ndarray | None:
+        """The texts of a data set; None where it cannot be told beforehand how long they are."""
         self.budget.take(dataset_bytes(self.source, dataset, self.budget.left))
-        step = int(min(max(self.budget.left // self.file_size, 1), _TEXTS_AT_ONCE))
-        found: list[Any] = []
-        for start in range(0, len(dataset), step):
-            part = [_text(value) for value in dataset[start : start + step]]
-            self.budget.take(sum(map(len, part)) + 64 * len(part))
-            found += part
-        return np.array(found, object)
+        size = 0 if dataset.dtype.kind == "S" else text_bytes(dataset, self.path)
+        if size is None:
+            return None
+        self.budget.take(size + _TEXT_BYTES * dataset.size)
+        return np.array([_text(value) for value in dataset[()]], object)
 
     def table(self, file: Any, series: list[_Series]) -> tuple[DataFrame, list[str]]:
         """The samples of one clock, cut into trials if the file has any."""
@@ -219,6 +218,9 @@ class _Reader:
                 notes.append(f"column '{shown(name)}' of the trials left out: not one value each")
                 continue
             values = self.texts(column) if is_text else self.numbers(column, name)
+            if values is None:
+                notes.append(f"column '{shown(name)}' of the trials left out: packed text")
+                continue
             found[name if name not in taken else f"{name}_condition"] = values
         return found, notes
 

@@ -1,4 +1,4 @@
-"""Apache Thrift's compact protocol, in which Parquet files write the headers of their pages."""
+"""Apache Thrift's compact protocol, in which Parquet files say what is in them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
-_DEEPEST = 8
+_DEEPEST = 16
 
 
 def read_struct(data: Any, at: int) -> tuple[dict[int, Any], int]:
@@ -65,7 +65,7 @@ class _Reader:
             return self.structure(depth + 1)
         if kind in (_LIST, _SET):
             return self.entries(depth)
-        raise ValueError("a type that headers of pages do not have")
+        raise ValueError("a type that Parquet files do not have")
 
     def content(self, size: int) -> bytes:
         content = self.data[self.at : self.at + size]
