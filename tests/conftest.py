@@ -51,7 +51,7 @@ settings.load_profile("motorcost")
 
 # Compiled programs are forgotten once the process has this much memory, or this many mappings of
 # it, of which the system allows 65,530.
-MOST_BYTES = 2.5e9
+MOST_BYTES = 1.4e9
 MOST_MAPPINGS = 30_000
 
 
