@@ -70,11 +70,7 @@ def read(
     if not keys or not all(isinstance(key, str) for key in keys):
         raise InputError(f"trial must be the name of a column, or a list of names, got {trial!r}")
     columns = as_pairs(channels or [])
-    try:
-        table = _table(path, kind.name, keys, time, list(columns.values()), max_bytes)
-    except OSError as error:
-        reason = shown(error.strerror or error, 200)
-        raise InputError(f"{shown(path, 200)}: cannot be read: {reason}") from None
+    table = _table(path, kind.name, keys, time, list(columns.values()), max_bytes)
     if isinstance(table, Movements):
         return _chosen(table, channels, units, conditions)
     frame, file_units, notes = table
@@ -90,11 +86,11 @@ def read(
         source=path.name,
     )
     # The file's own units hold unless the caller knows better.
-    channel_units = {
+    units_known = {
         name: unit or file_units.get(columns.get(name, name), "")
         for name, unit in result.channels.items()
     }
-    result = replace(result, channels=channel_units)
+    result = replace(result, channels=units_known)
     return result.noted(*[f"{shown(path.name)}: {note}" for note in notes])
 
 
@@ -103,6 +99,16 @@ def _table(
 ) -> tuple[DataFrame, dict[str, str], list[str]] | Movements:
     """The table in a file, the units that it knows, and notes; movements where the file is
     arranged by subjects and trials. `wanted` are the columns that the caller asks for."""
+    try:
+        return _read(path, kind, trial, time, wanted, max_bytes)
+    except OSError as error:
+        reason = shown(error.strerror or error, 200)
+        raise InputError(f"{shown(path, 200)}: cannot be read: {reason}") from None
+
+
+def _read(
+    path: Path, kind: str, trial: list[str], time: str, wanted: list[str], max_bytes: int
+) -> tuple[DataFrame, dict[str, str], list[str]] | Movements:
     if kind == "csv":
         frame, notes = read_text(path, trial)
         return frame, {}, notes
