@@ -3,6 +3,8 @@
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated
 
@@ -43,10 +45,10 @@ def options(
 def main() -> None:
     """Run the console script. An error is one line without a traceback; the exit code is 2 for bad
     input, 1 where a computation did not converge, 130 after an interruption: Ctrl-C or SIGTERM."""
-    signal.signal(signal.SIGTERM, _terminated)
     try:
         set_up_jax()
-        code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
+        with _sigterm_as_ctrl_c():
+            code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
         if code == 130:  # what Typer makes of an interruption
             raise KeyboardInterrupt
     except (typer.Abort, KeyboardInterrupt):
@@ -70,12 +72,21 @@ def main() -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _terminated(_: int, frame: FrameType | None) -> None:
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
     """Treat SIGTERM, which schedulers of clusters and shutdowns send, as Ctrl-C."""
-    handler = signal.getsignal(signal.SIGINT)
-    if not callable(handler):  # Ctrl-C is ignored in background jobs; SIGTERM is meant for them
-        raise KeyboardInterrupt
-    handler(signal.SIGINT, frame)
+
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGINT)
+        if not callable(handler):  # Ctrl-C is ignored in background jobs; SIGTERM is meant for them
+            raise KeyboardInterrupt
+        handler(signal.SIGINT, frame)
+
+    usual = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, usual)
 
 
 def _leave(code: int, message: str) -> None:
