@@ -56,8 +56,7 @@ def read(
     EyeLink (.asc), C3D, KINARM and NWB files know their trials, times and units: `time_unit` does
     not apply to them.
 
-    - `format`: csv, parquet, npz, mat, eyelink, nwb, c3d or kinarm, where the file's name does not
-      say it.
+    - `format`: the name of one of `formats`, where the file's name does not say it.
     - `max_bytes`: a file that is larger, or unpacks to more, is refused before it is unpacked.
 
     `.notes` say what was left out, is missing or unevenly sampled. Nothing in a file is executed.
@@ -65,7 +64,6 @@ def read(
     path = Path(path)
     _require_file(path, max_bytes)
     kind = format_of(path.name, format)
-    kind.require_installed(path.name)
     keys = [trial] if isinstance(trial, str) else list(trial)
     if not keys or not all(isinstance(key, str) for key in keys):
         raise InputError(f"trial must be the name of a column, or a list of names, got {trial!r}")
@@ -90,8 +88,8 @@ def read(
         name: unit or file_units.get(columns.get(name, name), "")
         for name, unit in result.channels.items()
     }
-    result = replace(result, channels=units_known)
-    return result.noted(*[f"{shown(path.name)}: {note}" for note in notes])
+    notes = [f"{shown(path.name)}: {note}" for note in notes]
+    return replace(result, channels=units_known).noted(*notes)
 
 
 def _table(

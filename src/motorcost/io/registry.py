@@ -66,10 +66,17 @@ def formats() -> tuple[Format, ...]:
 
 
 def format_of(name: str, wanted: str | None = None) -> Format:
-    """The format of a file by its name, or the one that is wanted."""
+    """The format of a file by its name, or the one that is wanted, if it can be read here."""
     by_name = {format.name: format for format in FORMATS}
-    if wanted is not None:
-        return by_name[checks.one_of("format", wanted, sorted(by_name))]
+    if wanted is None:
+        found = _by_ending(name)
+    else:
+        found = by_name[checks.one_of("format", wanted, sorted(by_name))]
+    found.require_installed(name)
+    return found
+
+
+def _by_ending(name: str) -> Format:
     dot = name.rfind(".")
     ending = name[dot:].lower() if dot > 0 else ""
     if ending in _ADVICE:
