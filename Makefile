@@ -15,7 +15,7 @@ test-slow: .venv/.dev
 	$(BIN)/python -m pytest -m slow -s $(ARGS)
 
 fuzz: .venv/.dev
-	PYTHONPATH=tests $(BIN)/python tests/fuzz/campaign.py $(ARGS)
+	PYTHONPATH=tests:tests/io $(BIN)/python tests/fuzz/campaign.py $(ARGS)
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

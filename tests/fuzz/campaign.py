@@ -11,12 +11,17 @@ import resource
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import test_c3d
+import test_eyelink
+import test_hostile
+import test_nwb
 import typer
 
 import made
@@ -121,9 +126,8 @@ def damaged(rng: np.random.Generator, content: bytes) -> bytes:
 
 def damaged_file(name: str) -> Callable[[np.random.Generator, Path], Callable[[], Any]]:
     def make(rng: np.random.Generator, folder: Path) -> Callable[[], Any]:
-        good = folder / f"good{Path(name).suffix}"
-        bad = folder / name
-        bad.write_bytes(damaged(rng, good.read_bytes()))
+        bad = folder / f"bad{Path(name).suffix}"
+        bad.write_bytes(damaged(rng, (folder / name).read_bytes()))
         return lambda: mc.io.read(bad)
 
     return make
@@ -233,8 +237,17 @@ def odd_command(rng: np.random.Generator, folder: Path) -> Callable[[], Any]:
 
 
 def kinds() -> dict[str, Kind]:
-    formats = ["bad.csv", "bad.parquet", "bad.npz", "bad.mat"]
-    files = {f"damaged {Path(name).suffix}": Kind(damaged_file(name)) for name in formats}
+    formats = {
+        "CSV": "good.csv",
+        "Parquet": "good.parquet",
+        "npz": "good.npz",
+        "MATLAB 5": "good.mat",
+        "MATLAB 7.3": "good73.mat",
+        "EyeLink": "good.asc",
+        "C3D": "good.c3d",
+        "NWB": "good.nwb",
+    }
+    files = {f"damaged {name}": Kind(damaged_file(file)) for name, file in formats.items()}
     return files | {
         "odd tables": Kind(odd_table),
         "odd studies": Kind(odd_study),
@@ -251,6 +264,12 @@ def good_files(folder: Path) -> None:
     mc.io.write_parquet(trials, folder / "good.parquet")
     mc.io.write_npz(trials, folder / "good.npz")
     mc.io.write_mat(trials, folder / "good.mat")
+    test_hostile.matlab_73(folder / "good73.mat").close()
+    (folder / "good.asc").write_text(test_eyelink.GOOD)
+    (folder / "good.c3d").write_bytes(test_c3d.made())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the library that writes the file
+        test_nwb.write(folder / "good.nwb")
     (folder / "study.toml").write_text(STUDY)
     analysis = made.made_analysis(made.made_fit(["effort", "velocity"], trials))
     analysis.fit.save(folder / "good.fit")
