@@ -18,7 +18,7 @@ from motorcost.inference.grouping import Group
 # A recording noise below this fraction of its channel's range is looked at.
 SMALL_NOISE = 1e-6
 # A log likelihood whose rounding error exceeds this is refused: differences of 0.1 decide little.
-MOST_ROUNDING = 1e-3
+MOST_ROUNDING = 1e-2
 
 
 def raise_if_digits_are_lost(
