@@ -169,11 +169,14 @@ def test_noise_is_never_taken_for_rounding(reaching):
     policy = mc.solve(problem)
     states, disturbance = np.asarray(trials.states), np.random.default_rng(0)
     disturbance = disturbance.normal(size=states.shape)
-    values = []
-    for noise in (1e-5, 1e-6, 1e-7):
-        observer = mc.observe(problem, noise=noise)
-        samples = states + noise * disturbance
-        values.append(mc.log_likelihood(problem, samples, observer=observer, policy=policy))
+
+    def value(noise):
+        observer, samples = mc.observe(problem, noise=noise), states + noise * disturbance
+        return mc.log_likelihood(problem, samples, observer=observer, policy=policy)
+
+    values = [value(1e-5), value(1e-6)]
+    with pytest.raises(mc.InputError, match="has lost its digits"):
+        value(1e-7)
     deterministic = N * (STEPS * 5 - (STEPS - 2))  # all but the muscle from the third step on
     assert_allclose(np.diff(values), deterministic * np.log(10), rtol=1e-3)
 
