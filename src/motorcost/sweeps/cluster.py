@@ -34,8 +34,6 @@ IN_FLIGHT = 3
 PATIENCE = 10
 # Seconds between two looks at which workers there are.
 LOOK = 1.0
-# How often in a row a local worker may die before it has reached the scheduler.
-MOST_STARTS = 3
 # Seconds that local workers are given to end by themselves before they are killed.
 SECONDS_TO_END = 3
 # The one address that other machines cannot reach: who reaches a worker can run code there.
@@ -109,96 +107,66 @@ def _local(workers: int) -> Iterator[Connection]:
     )
     with (
         cluster,
-        _WorkerProcesses(cluster.scheduler, workers) as processes,
+        _worker_processes(cluster.scheduler_address, workers) as check,
         Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
     ):
-        yield Connection(client, processes.replace_dead)
+        yield Connection(client, check)
 
 
-class _WorkerProcesses:
-    """Worker processes of this machine, which are replaced when they die.
+@contextmanager
+def _worker_processes(scheduler: str, workers: int) -> Iterator[Callable[[], None]]:
+    """Start worker processes and end them; the function raises if they could not be started.
 
-    Each is started by the command `dask worker`, and ends by itself when the scheduler is gone,
-    even if this process is killed. A place whose processes die before they have reached the
-    scheduler, `MOST_STARTS` times in a row, is given up, and the others go on without it.
+    A process that watches over the workers replaces those that die. All of them end by themselves
+    when the scheduler is gone, even if this process is killed.
     """
+    options = {
+        "nworkers": workers,
+        "nthreads": 1,
+        "host": LOCALHOST,
+        "dashboard-address": f"{LOCALHOST}:0",
+        # Dask would share the machine's memory out by cores and stop workers that need more.
+        "memory-limit": 0,
+        "death-timeout": 60,
+    }
+    command = [sys.executable, "-m", "dask", "worker", scheduler]
+    command += [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    environment = {
+        # Modules beside the user's script can be imported by the workers too.
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        # What a cell raises is raised here, and need not be logged there too.
+        "DASK_LOGGING__DISTRIBUTED": "critical",
+    }
+    process = subprocess.Popen(
+        command,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        # A Ctrl-C at the terminal reaches this process alone, which then ends the workers.
+        start_new_session=True,
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+    )
 
-    def __init__(self, scheduler: Any, workers: int) -> None:
-        self._scheduler = scheduler
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}  # by the worker's name
-        self._starts = dict.fromkeys(range(workers), 0)  # by place: failed in a row
-        self._connected: set[str] = set()
-        self._started = 0
+    def check() -> None:
+        if (code := process.poll()) is not None:
+            raise InputError(
+                f"the worker processes ended by themselves (exit code {code}): try "
+                f"{sys.executable} -m dask worker --help"
+            )
 
-    def __enter__(self) -> _WorkerProcesses:
-        for place in self._starts:
-            self._start(place)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in self._processes.values():
-            process.terminate()
-        deadline = time.monotonic() + SECONDS_TO_END
-        for process in self._processes.values():
-            try:
-                process.wait(max(deadline - time.monotonic(), 0.01))
-            except subprocess.TimeoutExpired:
-                _kill_group(process)
-
-    def replace_dead(self) -> None:
-        """Start another process for each that has died; raise if none can be started."""
-        # The scheduler runs in another thread of this process; a copy is made in one step.
-        self._connected |= {state.name for state in list(self._scheduler.workers.values())}
-        for name, process in list(self._processes.items()):
-            code = process.poll()
-            if code is None:
-                continue
-            del self._processes[name]
-            place = int(name.split("-")[0])
-            self._starts[place] = 0 if name in self._connected else self._starts[place] + 1
-            if self._starts[place] < MOST_STARTS:
-                self._start(place)
-            elif not self._processes:
-                raise InputError(
-                    f"no worker process could be started (exit code {code}): try "
-                    f"{sys.executable} -m dask worker --help"
-                )
-
-    def _start(self, place: int) -> None:
-        self._started += 1
-        name = f"{place}-{self._started}"
-        options = {
-            "name": name,
-            "nthreads": 1,
-            "host": LOCALHOST,
-            "dashboard-address": f"{LOCALHOST}:0",
-            # Dask would share the machine's memory out by cores and stop workers that need more.
-            "memory-limit": 0,
-            "death-timeout": 60,
-        }
-        command = [sys.executable, "-m", "dask", "worker", self._scheduler.address, "--no-nanny"]
-        command += [word for name, value in options.items() for word in (f"--{name}", str(value))]
-        environment = {
-            # Modules beside the user's script can be imported by the workers too.
-            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            # What a cell raises is raised here, and need not be logged there too.
-            "DASK_LOGGING__DISTRIBUTED": "critical",
-        }
-        self._processes[name] = subprocess.Popen(
-            command,
-            env=os.environ | environment,
-            stdin=subprocess.DEVNULL,
-            # A Ctrl-C at the terminal reaches this process alone, which then ends the workers.
-            start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-        )
+    try:
+        yield check
+    finally:
+        process.terminate()
+        try:
+            process.wait(SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            _kill_group(process)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
     if hasattr(os, "killpg"):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    else:  # on Windows
+        os.killpg(process.pid, signal.SIGKILL)
+    else:  # on Windows: the workers end when they find their scheduler gone
         process.kill()
     process.wait()
 
