@@ -108,8 +108,8 @@ def test_errors_and_intervals_are_the_sandwich_of_the_trials_own_slopes(fit, tri
     freedom = len(trials) - 2
     leverage = np.diagonal(np.linalg.pinv(slopes) @ slopes)
     assert_allclose(leverage.sum(), 2)
-    without_own = slopes / (1 - leverage)
-    cov = bread @ without_own @ without_own.T @ bread
+    unbiased = slopes / np.sqrt(1 - leverage)
+    cov = bread @ unbiased @ unbiased.T @ bread
     errors = np.sqrt(np.diagonal(cov))
     assert_allclose(list(fit.log_standard_errors.values()), errors, rtol=1e-3)
     natural = errors * np.array(list(fit.estimates.values()))

@@ -49,8 +49,8 @@ def robust_covariance(
     `trial_scores` (N, p). It holds where the likelihood is not quite right (the Gaussian
     approximation of signal-dependent noise makes the curvature a few per cent too large). The
     scores are those at the estimate, which each trial has drawn towards itself by its leverage, a
-    number from 0 to 1 whose sum over trials is p: they are divided by one minus it, which gives the
-    jackknife's variance to first order (HC3 in regression). With too few trials for that it is the
+    number from 0 to 1 whose sum over trials is p: their squares are divided by one minus it, which
+    is unbiased where trials are alike (HC2 in regression). With too few trials for that it is the
     inverse information, with infinite degrees of freedom.
 
     Coordinates that press against a bound are taken as given for the others, and have no variance
@@ -75,8 +75,8 @@ def robust_covariance(
         return cov, degrees
     bread = np.where(np.isfinite(cov[among]), cov[among], 0.0)
     leverage = np.einsum("ij,jk,ik->i", scores, np.linalg.pinv(scores.T @ scores), scores)
-    without_own = scores / (1.0 - np.minimum(leverage, MOST_LEVERAGE))[:, None]
-    sandwich = bread @ (without_own.T @ without_own) @ bread
+    unbiased = scores / np.sqrt(1.0 - np.minimum(leverage, MOST_LEVERAGE))[:, None]
+    sandwich = bread @ (unbiased.T @ unbiased) @ bread
     cov[among] = np.where(np.isfinite(cov[among]), sandwich, cov[among])
     degrees[inside] = freedom
     return cov, degrees
