@@ -54,9 +54,7 @@ def seconds(run: Callable[[], Any], repeats: int) -> tuple[float, float]:
 
 def parts(trials: mc.Trials) -> dict[str, Callable[[], Any]]:
     """What a search computes at a point, in parts that contain those before them."""
-    objective = make_objective(
-        mc.tasks.reaching, trials, FREE, fixed={"dt": DT}, observer=OBSERVER
-    )
+    objective = make_objective(mc.tasks.reaching, trials, FREE, fixed={"dt": DT}, observer=OBSERVER)
     point = objective.usual_point()
     zero = np.zeros(1, int)
 

@@ -27,12 +27,12 @@ def in_step(starts: np.ndarray, bounds: np.ndarray) -> tuple[float, int, float]:
     """Seconds without the evaluations, evaluations, and the highest value that was found."""
     inside = 0.0
 
-    def evaluate(which: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def evaluate(which: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
         nonlocal inside
         begin = time.perf_counter()
-        found = valley(points)
+        values, slopes = valley(points)
         inside += time.perf_counter() - begin
-        return found
+        return values, slopes, None
 
     begin = time.perf_counter()
     found, _ = search_by_gradient(evaluate, starts, bounds, tolerance=1e-12, max_evaluations=300)

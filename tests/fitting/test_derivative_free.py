@@ -37,7 +37,8 @@ def climbed(hill, start, method, bounds=WIDE, scale=100.0, most=600):
 
     def evaluate(which, points):
         found = [hill(point) for point in points]
-        return np.array([value for value, _ in found]), np.array([slope for _, slope in found])
+        values, slopes = (np.array(part) for part in zip(*found, strict=True))
+        return values, slopes, None
 
     (found,), _ = search_all(
         evaluate,

@@ -183,8 +183,8 @@ def test_the_sandwich_with_values_for_each_subject_counts_its_own_trials():
     inside = np.zeros(2, bool)
     cov, degrees = robust_covariance(SUPPORTS, information, scores, inside)
     for k, own in enumerate((scores[:10, 0], scores[10:, 1])):
-        without_own = own / (1 - own**2 / (own**2).sum())
-        alone = (without_own**2).sum() / information[k, k] ** 2
+        unbiased = own**2 / (1 - own**2 / (own**2).sum())
+        alone = unbiased.sum() / information[k, k] ** 2
         assert_allclose(cov[k, k], alone)
     assert_allclose(degrees, 9)
 

@@ -53,10 +53,10 @@ def together(model, points, weights, gradient=True, priors=False, observed=None)
     data = DataSets(observed=observed, weights=jnp.asarray(weights, float))
     which = jnp.arange(len(points))
     counted = jnp.ones(len(points))
-    values, gradients, _ = evaluate(
+    found = evaluate(
         model, data, which, jnp.asarray(points), counted, gradient=gradient, priors=priors
     )
-    return values, gradients
+    return found.values, found.gradients
 
 
 @pytest.fixture(scope="module")

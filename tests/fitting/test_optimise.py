@@ -19,7 +19,7 @@ def rosenbrock(points):
 
 def searched(function, starts=STARTS, bounds=WIDE, tolerance=1e-14, most=300, **more):
     return search_by_gradient(
-        lambda which, points: function(points),
+        lambda which, points: (*function(points), None),
         np.asarray(starts, float),
         bounds,
         tolerance=tolerance,
@@ -135,7 +135,8 @@ def test_each_search_gets_the_values_of_its_own_function():
     starts = np.linspace(-1, 9, 6)[:, None]
 
     def evaluate(which, points):
-        return ((points - which[:, None]) ** 4).sum(axis=1), 4 * (points - which[:, None]) ** 3
+        away = points - which[:, None]
+        return (away**4).sum(axis=1), 4 * away**3, None
 
     found, _ = search_by_gradient(
         evaluate, starts, np.array([[-20.0, 20.0]]), tolerance=1e-16, max_evaluations=200

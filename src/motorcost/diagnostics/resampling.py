@@ -101,7 +101,7 @@ def refit(
     interrupted."""
     batched = BatchedObjective(fit.objective, data, expected=data.count, priors=fit.priors)
     return search_all(
-        batched,
+        batched.with_curvatures,
         np.tile(fit.point, (data.count, 1)),
         fit.objective.bounds,
         scale=fit.objective.n_samples,

@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
-from motorcost.fitting.objective import DataSets, Objective, evaluate
+from motorcost.fitting.objective import DataSets, Evaluated, Objective, evaluate
 from motorcost.numerics.linalg import batch_size
 
 # Numbers (of trials, times and states) whose likelihoods even an accelerator computes at once: some
@@ -44,6 +43,7 @@ class BatchedObjective:
         self.objective = objective
         self.data = DataSets() if data is None else data
         self._gradient, self._priors = gradient, priors
+        self._has_curvatures = gradient and objective.has_curvatures
         self._cores = cores_to_use()
         # Problems that are solved side by side wait for the slowest, so with many problems at each
         # point there is nothing to gain from several points in a batch.
@@ -62,7 +62,7 @@ class BatchedObjective:
     def values_only(self) -> BatchedObjective:
         """The same without gradients."""
         other = copy.copy(self)
-        other._gradient, other._compiled = False, set()
+        other._gradient, other._has_curvatures, other._compiled = False, False, set()
         return other
 
     def __call__(self, which: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -70,29 +70,39 @@ class BatchedObjective:
 
         Points with a NaN are not computed; their values and gradients are NaN.
         """
-        values, gradients = np.full(len(points), np.nan), np.full(points.shape, np.nan)
-        for rows, (value, gradient, _) in self._batches(which, points):
-            values[rows] = np.asarray(value)[: len(rows)]
-            gradients[rows] = np.asarray(gradient)[: len(rows)]
-        return values, gradients
+        return self.with_curvatures(which, points)[:2]
+
+    def with_curvatures(
+        self, which: np.ndarray, points: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """The same, and about minus the second derivatives (S, p, p), if the objective has them."""
+        S, p = points.shape
+        values, gradients = np.full(S, np.nan), np.full((S, p), np.nan)
+        curvatures = np.full((S, p, p), np.nan)
+        for rows, found in self._batches(which, points):
+            values[rows] = np.asarray(found.values)[: len(rows)]
+            gradients[rows] = np.asarray(found.gradients)[: len(rows)]
+            if found.curvatures is not None:
+                curvatures[rows] = np.asarray(found.curvatures)[: len(rows)]
+        return values, gradients, curvatures if self._has_curvatures else None
 
     def per_trial(self, which: np.ndarray, points: np.ndarray) -> np.ndarray:
         """The log likelihood of each trial of data set `which[i]` at `points[i]`: (S, N)."""
         result = np.full((len(points), len(self.objective.trials)), np.nan)
-        for rows, (_, _, values) in self._batches(which, points):
-            result[rows] = np.asarray(values)[: len(rows)]
+        for rows, found in self._batches(which, points):
+            result[rows] = np.asarray(found.per_trial)[: len(rows)]
         return result
 
     def _batches(
         self, which: np.ndarray, points: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, tuple[Array, Array, Array]]]:
+    ) -> Iterator[tuple[np.ndarray, Evaluated]]:
         """What `evaluate` returns for each batch of points without a NaN, after their numbers; the
         last batch is filled up."""
         asked = np.flatnonzero(~np.isnan(points).any(axis=1))
         size = min(s for s in self._sizes if s >= min(len(asked), self._sizes[0]))
         batches = [asked[i : i + size] for i in range(0, len(asked), size)]
 
-        def computed(rows: np.ndarray) -> tuple[Array, Array, Array]:
+        def computed(rows: np.ndarray) -> Evaluated:
             filled = np.resize(rows, size)
             counted = (np.arange(size) < len(rows)).astype(float)
             return jax.block_until_ready(

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from motorcost.errors import InputError
-from motorcost.fitting.optimise import Evaluate, Found
+from motorcost.fitting.optimise import EvaluateCurved, Found
 
 Method = Literal["gradient", "nelder-mead", "bobyqa"]
 METHODS: tuple[Method, ...] = ("gradient", "nelder-mead", "bobyqa")
@@ -27,7 +27,7 @@ class StoppedError(Exception):
 
 
 def search_by_values(
-    evaluate: Evaluate,
+    evaluate: EvaluateCurved,
     starts: np.ndarray,
     bounds: np.ndarray,
     *,

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.derivative_free import Method, search_by_values
 from motorcost.fitting.maxima import AGREEMENT, SAME_PLACE, distinct, further_starts
-from motorcost.fitting.optimise import Evaluate, Found, search_by_gradient
+from motorcost.fitting.optimise import EvaluateCurved, Found, search_by_gradient
 from motorcost.fitting.polishing import polish, trial_scores
 
 # Rounds of looking around the ends of the searches, at most.
 ROUNDS = 3
 # Searches stop where a step promises less than this, in log likelihood per sample.
 TOLERANCE = 1e-10
+# Two standard errors of a parameter, by a rough curvature, are at most its support: a curvature of
+# a few scores can be far too small.
+SUPPORT_IN_ERRORS = 2.0
 # Evaluations that a search is given by default, times one more than the number of parameters.
 EVALUATIONS_BY_GRADIENT = 50
 EVALUATIONS_BY_VALUES = 200
@@ -81,7 +85,7 @@ def default_evaluations(method: Method, n_parameters: int) -> int:
 
 
 def search_all(
-    evaluate: Evaluate,
+    evaluate: EvaluateCurved,
     starts: np.ndarray,
     bounds: np.ndarray,
     *,
@@ -92,12 +96,18 @@ def search_all(
 ) -> tuple[list[Found], bool]:
     """Climb from all `starts` (S, p) in step, and tell whether the user interrupted.
 
-    `evaluate` gives log likelihoods and gradients; `scale` is the number of samples (see
-    `to_minimise`). The values that are returned are log likelihoods again.
+    `evaluate` gives log likelihoods, gradients and rough curvatures; `scale` is the number of
+    samples (see `to_minimise`). The values that are returned are log likelihoods again.
     """
+    width = bounds[..., 1] - bounds[..., 0]
+    least = np.where(width > 0, (SUPPORT_IN_ERRORS / np.where(width > 0, width, 1.0)) ** 2, 0.0)
 
-    def compressed(which: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return to_minimise(*evaluate(which, points), scale)
+    def compressed(which: np.ndarray, points: np.ndarray) -> Any:
+        values, gradients, curvatures = evaluate(which, points)
+        if curvatures is not None:
+            of_points = np.broadcast_to(least, starts.shape)[which]
+            curvatures = curvatures + of_points[:, :, None] * np.eye(starts.shape[1])
+        return to_minimise(values, gradients, curvatures, scale)
 
     if method == "gradient":
         found, interrupted = search_by_gradient(
@@ -137,7 +147,7 @@ def maximise(
 
     def search(which: np.ndarray, points: np.ndarray) -> bool:
         found, interrupted = search_all(
-            lambda rows, points: searched(which[rows], points),
+            lambda rows, points: searched.with_curvatures(which[rows], points),
             points,
             batched.objective.bounds,
             scale=batched.objective.n_samples,
@@ -260,9 +270,10 @@ def _unpolished(found: list[Found]) -> Maximum:
 
 
 def to_minimise(
-    values: np.ndarray, gradients: np.ndarray, scale: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """What a search sees of log likelihoods (S,) and their gradients (S, p).
+    values: np.ndarray, gradients: np.ndarray, curvatures: np.ndarray | None, scale: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """What a search sees of log likelihoods (S,), their gradients (S, p) and minus their rough
+    second derivatives.
 
     `scale` is the size of values that matter, the number of samples. Far from any sensible point a
     log likelihood is -1e10 and falls by orders of magnitude with each step: this is minus its
@@ -270,4 +281,6 @@ def to_minimise(
     """
     small = values / scale
     with np.errstate(invalid="ignore"):
-        return -np.arcsinh(small), -gradients / scale / np.hypot(1.0, small)[:, None]
+        slope = 1.0 / scale / np.hypot(1.0, small)
+        scaled = None if curvatures is None else curvatures * slope[:, None, None]
+        return -np.arcsinh(small), -gradients * slope[:, None], scaled

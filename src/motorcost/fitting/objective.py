@@ -10,7 +10,7 @@ trials and the values of some parameters then differ (`DataSets`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.inference.fully_observed import innovation_rank
-from motorcost.inference.grouping import group_trials
+from motorcost.inference.grouping import KIND, group_trials, kinds_of
 from motorcost.inference.likelihood import log_likelihoods_at
 from motorcost.model.observer import Observer, ObserverSpec
 from motorcost.model.problem import Problem
@@ -124,8 +124,13 @@ class Objective(eqx.Module):
     @property
     def n_problems(self) -> int:
         """How many problems the trials need at a point: one for each length and condition."""
-        columns = [self.trials.lengths, *self.trials.conditions.values()]
-        return len(set(zip(*(column.tolist() for column in columns), strict=True)))
+        return len(kinds_of(self.trials))
+
+    @property
+    def has_curvatures(self) -> bool:
+        """Whether there are enough kinds of trials for the variance of their scores to tell the
+        curvature of the log likelihood."""
+        return self.n_problems >= 2 * len(self.coordinates)
 
     def first_problem(
         self, point: Point, columns: Mapping[str, Array] | None = None
@@ -178,14 +183,18 @@ class Objective(eqx.Module):
         """The problem and observer at a point, as a function of steps and conditions.
 
         With `columns`, the point's last entry is the number of the data set whose values of these
-        parameters are taken.
+        parameters are taken. There may be a point for each kind of trials, as rows of an array: the
+        function then takes the number of the kind too.
         """
-        fixed = dict(self.fixed)
-        if columns:
-            data_set = jnp.asarray(point[len(self.coordinates)]).astype(int)
-            fixed |= {name: values[data_set] for name, values in columns.items()}
 
         def make(steps: int, **conditions: Any) -> tuple[Problem, Observer]:
+            if KIND in conditions:
+                number = jnp.asarray(conditions.pop(KIND)).astype(int)
+                return self.at(point[number], columns)(steps=steps, **conditions)
+            fixed = dict(self.fixed)
+            if columns:
+                data_set = jnp.asarray(point[len(self.coordinates)]).astype(int)
+                fixed |= {name: values[data_set] for name, values in columns.items()}
             indices = {
                 grouping.label: grouping.index(conditions[grouping.label])
                 for grouping in self.groupings
@@ -224,6 +233,22 @@ class Objective(eqx.Module):
         return sum(terms, jnp.zeros(()))
 
 
+class Evaluated(NamedTuple):
+    """What `evaluate` returns for S points.
+
+    - `values`: the log likelihoods; with priors, the log posteriors.
+    - `gradients`: zero unless they were asked for.
+    - `per_trial`: the log likelihood of each trial.
+    - `curvatures`: the variance of the kinds' scores, which is about minus the second derivative of
+      the log likelihood (Berndt, Hall, Hall and Hausman 1974), where the objective has curvatures.
+    """
+
+    values: Float[Array, " S"]
+    gradients: Float[Array, "S p"]
+    per_trial: Float[Array, "S N"]
+    curvatures: Float[Array, "S p p"] | None
+
+
 @lean_jit
 def evaluate(
     objective: Objective,
@@ -234,37 +259,54 @@ def evaluate(
     *,
     gradient: bool,
     priors: bool,
-) -> tuple[Float[Array, " S"], Float[Array, "S p"], Float[Array, "S N"]]:
-    """The log likelihood of data set `which[i]` at `points[i]`, its gradient, and the log
-    likelihood of each trial.
+) -> Evaluated:
+    """The log likelihood of data set `which[i]` at `points[i]`, with its derivatives.
 
-    With `priors`, the log prior is added. The gradient is zero unless it is asked for. Points whose
-    `counted` is 0 rather than 1 only fill up the batch: their value is 0.
+    With `priors`, the log prior is added. Points whose `counted` is 0 rather than 1 only fill up
+    the batch: their value is 0.
     """
     # Picked here, so that an accelerator is sent all data once and not at every step.
     observed = None if data.observed is None else data.observed[which]
     weights = jnp.ones((len(which), len(objective.trials)))
     weights = counted[:, None] * (weights if data.weights is None else data.weights[which])
+    # A copy of the point for each kind of trials: the derivatives by the copies are their scores.
+    with_scores = gradient and objective.has_curvatures
+    copies = points
+    if with_scores:
+        copies = jnp.repeat(points[:, None], objective.n_problems, axis=1)
 
-    def values_at(points: Float[Array, "S p"]) -> tuple[Array, Array]:
-        with_data_set = jnp.concatenate([points, which[:, None].astype(float)], axis=1)
+    def values_at(copies: Float[Array, "S *kinds p"]) -> tuple[Array, Array]:
+        data_set = jnp.broadcast_to(
+            which.reshape(-1, *[1] * (copies.ndim - 1)), (*copies.shape[:-1], 1)
+        )
         values, per_trial = log_likelihoods_at(
             lambda point: objective.at(point, data.columns),
-            with_data_set,
+            jnp.concatenate([copies, data_set.astype(float)], axis=-1),
             objective.trials,
             observed=observed,
             weights=weights,
             rank=objective.rank,
+            numbered=with_scores,
         )
         assert values is not None  # there are weights
-        return values + jax.vmap(objective.log_prior)(points) if priors else values, per_trial
+        return values, per_trial
 
-    if not gradient:
-        values, per_trial = values_at(points)
-        return values, jnp.zeros_like(points), per_trial
-    # No point affects another's value, so one pull-back of ones gives every gradient.
-    values, pull_back, per_trial = jax.vjp(values_at, points, has_aux=True)
-    return values, pull_back(jnp.ones_like(values))[0], per_trial
+    gradients, curvatures = jnp.zeros_like(points), None
+    if gradient:
+        # No point affects another's value, so one pull-back of ones gives every gradient.
+        values, pull_back, per_trial = jax.vjp(values_at, copies, has_aux=True)
+        (gradients,) = pull_back(jnp.ones_like(values))
+    else:
+        values, per_trial = values_at(copies)
+    if with_scores:
+        scores, gradients = gradients, gradients.sum(axis=1)
+        around_mean = scores - scores.mean(axis=1, keepdims=True)
+        curvatures = jnp.einsum("sci,scj->sij", around_mean, around_mean)
+    if priors:
+        of_priors, slopes = jax.vmap(jax.value_and_grad(objective.log_prior))(points)
+        values = values + of_priors
+        gradients = gradients + slopes if gradient else gradients
+    return Evaluated(values, gradients, per_trial, curvatures)
 
 
 @lean_jit

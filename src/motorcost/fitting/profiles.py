@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -110,9 +111,9 @@ def _follow(sides: list[_Side], batched: BatchedObjective, tick: Callable[[], No
     """Walk along all sides until each has its end; true if the user interrupted."""
     objective = batched.objective
 
-    def of_one_data_set(_: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def of_one_data_set(_: np.ndarray, points: np.ndarray) -> Any:
         tick()
-        return batched(np.zeros(len(points), int), points)
+        return batched.with_curvatures(np.zeros(len(points), int), points)
 
     while walking := [side for side in sides if not side.done]:
         starts = np.stack([side.start() for side in walking])

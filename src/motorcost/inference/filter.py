@@ -26,7 +26,16 @@ from motorcost.inference.elimination import (
     rounding_floor,
     tolerance,
 )
-from motorcost.model.joint import Cov, Joint, Mean, joint_start, joint_system, predict
+from motorcost.model.joint import (
+    Cov,
+    Joint,
+    Mean,
+    has_signal_dependent_noise,
+    joint_start,
+    joint_system,
+    predict,
+    state_covariances,
+)
 from motorcost.model.observer import Observer
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
@@ -94,14 +103,22 @@ def filter_log_likelihoods(
     setting: FilterSetting,
     samples: Float[Array, "T o trial"],
     starts: Float[Array, "n trial"] | None,
+    *,
+    complete: bool = False,
 ) -> tuple[Float[Array, " trial"], Int[Array, " trial"]]:
     """The log likelihood of each trial, and the index of its first sample that contradicts the
-    model (see `elimination.first_contradiction`)."""
+    model (see `elimination.first_contradiction`).
+
+    `complete`: whether no sample is missing before the end of a trial. Without signal-dependent
+    noise all trials then share one covariance.
+    """
 
     def keep(_: Any, after: Any) -> tuple[Array, Array]:
         return after[2].log_density, after[3]
 
-    density, contradicting = run_filter(setting, samples, starts, keep)
+    share = complete and not has_signal_dependent_noise(setting.joint)
+    run = run_filter_with_shared_covariance if share else run_filter
+    density, contradicting = run(setting, samples, starts, keep)
     flat = contradicting.reshape(-1, contradicting.shape[-1])
     return density.sum(axis=0), first_contradiction(flat)
 
@@ -119,9 +136,7 @@ def run_filter(
     `keep` is called with (mean, cov) of z before the sample, and with what `condition` returns.
     With `whiten`, the update contains the whitened channels.
     """
-    mean_1 = jnp.broadcast_to(setting.mean_1[:, None], (*setting.mean_1.shape, samples.shape[2]))
-    if starts is not None:
-        mean_1 = jnp.concatenate([starts, starts])
+    mean_1 = _first_means(setting, samples, starts)
     # The trial without samples that `condition` needs.
     samples = jnp.concatenate([samples, jnp.full_like(samples[:, :, :1], jnp.nan)], axis=-1)
     mean_1 = jnp.concatenate([mean_1, setting.mean_1[:, None]], axis=-1)
@@ -134,9 +149,7 @@ def run_filter(
         after = condition(sample, allowed, *before, whiten=whiten)
         return after[:2], keep(before, after)
 
-    recorded = Sample(setting.S, setting.UU, setting.S_inverse, setting.noise, samples)
-    first_sample = jax.tree.map(lambda leaf: leaf[0], recorded)
-    later_samples = jax.tree.map(lambda leaf: leaf[1:], recorded)
+    first_sample, later_samples = _first_and_later(_recorded(setting, samples))
     start = (mean_1, cov_1)
     after = condition(first_sample, allowed, *start, whiten=whiten)
     # Derivatives compute a step again rather than keep all its intermediate values.
@@ -149,6 +162,70 @@ def run_filter(
     )
 
 
+def run_filter_with_shared_covariance(
+    setting: FilterSetting,
+    samples: Float[Array, "T o trial"],
+    starts: Float[Array, "n trial"] | None,
+    keep: Callable[[Any, Any], Any],
+) -> Any:
+    """What `run_filter` returns, where no noise depends on the signal and no sample is missing
+    before the end of a trial: then the covariance does not depend on the samples.
+
+    After the end of a trial, what `keep` gets of it means nothing but for the log density, which is
+    zero there.
+    """
+    mean_1, cov_1 = _first_means(setting, samples, starts), setting.cov_1[:, :, None]
+    ended = jnp.isnan(samples).any(axis=1)
+    allowed = tolerance(samples)
+    varying = state_covariances(setting.joint, setting.mean_1, setting.cov_1)
+    over_all_trials = jnp.einsum("toi,tij,toj->to", setting.S, varying, setting.S)
+    over_all_trials = over_all_trials + jnp.diagonal(setting.UU, axis1=1, axis2=2)
+
+    def conditioned(recorded: tuple[Sample, Array, Array], before: Any) -> Any:
+        sample, variance, ended = recorded
+        mean, cov, update, contradicting = condition(
+            sample, allowed, *before, whiten=False, over_all_trials=variance[:, None]
+        )
+        density = jnp.where(ended, 0.0, update.log_density)
+        return mean, cov, eqx.tree_at(lambda u: u.log_density, update, density), contradicting
+
+    def step(carry: Any, at: Any) -> Any:
+        joint_step, recorded = at
+        before = predict(joint_step, *carry)
+        after = conditioned(recorded, before)
+        return after[:2], keep(before, after)
+
+    first_sample, later_samples = _first_and_later(
+        (_recorded(setting, samples), over_all_trials, ended)
+    )
+    start = (mean_1, cov_1)
+    after = conditioned(first_sample, start)
+    again = jax.checkpoint(step, prevent_cse=False)
+    _, later = lax.scan(again, after[:2], (setting.joint, later_samples))
+    return jax.tree.map(
+        lambda first, rest: jnp.concatenate([first[None], rest]), keep(start, after), later
+    )
+
+
+def _first_means(
+    setting: FilterSetting, samples: Float[Array, "T o trial"], starts: Any
+) -> Float[Array, "z trial"]:
+    """The mean of z_1 before the first sample, of each trial."""
+    if starts is not None:
+        return jnp.concatenate([starts, starts])
+    return jnp.broadcast_to(setting.mean_1[:, None], (*setting.mean_1.shape, samples.shape[2]))
+
+
+def _recorded(setting: FilterSetting, samples: Float[Array, "T o trial"]) -> Sample:
+    """All samples, with how they were recorded."""
+    return Sample(setting.S, setting.UU, setting.S_inverse, setting.noise, samples)
+
+
+def _first_and_later(tree: Any) -> tuple[Any, Any]:
+    """The first entry of each array along its first axis, and the others."""
+    return jax.tree.map(lambda leaf: leaf[0], tree), jax.tree.map(lambda leaf: leaf[1:], tree)
+
+
 def condition(
     sample: Sample,
     allowed: Float[Array, "o trial"],
@@ -156,12 +233,14 @@ def condition(
     cov: Cov,
     *,
     whiten: bool,
+    over_all_trials: Float[Array, "o 1"] | None = None,
 ) -> tuple[Mean, Cov, Update, Bool[Array, "o trial"]]:
     """The mean and covariance of z given one more sample, the update, and which channels contradict
     the model.
 
-    The last trial has no samples: its covariance is what z varies by over all trials, which
-    `rounding_floor` needs.
+    `over_all_trials` is what each channel varies by over all trials, given no samples, which
+    `rounding_floor` needs; then all channels count as present, and trials share a covariance.
+    Otherwise the last trial has no samples, and its covariance says what z varies by.
     """
     S = sample.S
     o, n = S.shape
@@ -173,8 +252,10 @@ def condition(
         residual=jnp.where(present, sample.values - S @ mean[:n], 0.0),
         cov=among,
         noise=sample.noise,
-        floor=rounding_floor(variance, variance[:, -1:]),
-        present=present,
+        floor=rounding_floor(
+            variance, variance[:, -1:] if over_all_trials is None else over_all_trials
+        ),
+        present=present if over_all_trials is None else None,
     )
     rows = None
     if whiten:

@@ -26,7 +26,7 @@ from motorcost.inference.elimination import (
     tolerance,
 )
 from motorcost.inference.filter import start_moments
-from motorcost.model.joint import Joint, joint_system, predict
+from motorcost.model.joint import joint_system, state_covariances
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.numerics.linalg import (
@@ -123,6 +123,7 @@ def fully_observed_setting(
     noise = jnp.zeros(VV.shape[:2])
     if p.V.shape[-1]:
         noise = jax.vmap(lambda M: diagonal(semidefinite_cholesky(M)) ** 2)(VV)
+    variance = jnp.diagonal(state_covariances(joint, *start)[1:], axis1=1, axis2=2)
     steps = Step(
         A=p.A,
         B=p.B,
@@ -137,7 +138,7 @@ def fully_observed_setting(
         informative_C=informative[:, None] @ p.C,
         informative_VV=informative @ VV @ jnp.swapaxes(informative, 1, 2),
         noise=(informative @ noise[..., None])[..., 0],
-        variance=(informative @ _variances(joint, *start)[..., None])[..., 0],
+        variance=(informative @ variance[..., None])[..., 0],
     )
     enough = (independent.sum(axis=1) <= q).all()
     return FullyObservedSetting(steps, *start), enough
@@ -151,20 +152,6 @@ def _follow(
     shares = solve_semidefinite(mmT(from_informative, informative), from_informative).T
     informative_sizes = mm(informative, sizes).T
     return shares * sizes / jnp.where(informative_sizes > 0, informative_sizes, 1.0)
-
-
-def _variances(
-    joint: Joint, mean_1: Float[Array, " z"], cov_1: Float[Array, "z z"]
-) -> Float[Array, "steps n"]:
-    """The variance of each state over all trials, given no samples, at all steps but the first."""
-    n = mean_1.shape[0] // 2
-
-    def step(carry: Any, at: Any) -> Any:
-        after = predict(at, *carry)
-        return after, jnp.diagonal(after[1][:n, :n, 0])
-
-    start = (mean_1[:, None], cov_1[:, :, None])
-    return lax.scan(step, *lax.stop_gradient((start, joint)))[1]
 
 
 def fully_observed_log_likelihoods(
@@ -191,7 +178,8 @@ def fully_observed_log_likelihoods(
         return (belief, cov, value, first, x_next), None
 
     belief, cov, density, contradicting = _condition_first(setting, samples[0], starts, allowed)
-    cov = jnp.broadcast_to(cov, (*cov.shape[:2], N))
+    if setting.steps.informative_C.shape[1] or setting.steps.KD.shape[1]:
+        cov = jnp.broadcast_to(cov, (*cov.shape[:2], N))
     value = jnp.where(present[0], density, 0.0)
     first = first_contradiction(present[0] & contradicting)
     carry = (belief, cov, value, first, samples[0])
@@ -241,7 +229,7 @@ def _condition(
     x_next: Float[Array, "n trial"],
     allowed: Float[Array, "n trial"],
     belief: Float[Array, "n trial"],
-    cov: Float[Array, "n n trial"],
+    cov: Float[Array, "n n #trial"],
 ) -> Conditioned:
     """The belief one step later, given the sample then."""
     m = matrices

@@ -36,6 +36,9 @@ Models = tuple[Problem, Policy | None, Observer]
 
 Kind = tuple[int, tuple[Any, ...]]  # a length, and a value for each condition
 
+# The name under which a task is told the number of a kind (see `group_trials`).
+KIND = "number of the kind"
+
 # Lengths of trials that run together: the longest is at most so many times the shortest.
 _ALIKE_IN_LENGTH = 3.0
 
@@ -146,29 +149,48 @@ def _require_samples(trials: Trials) -> None:
         raise InputError("all samples are missing: observed is NaN throughout")
 
 
+def kinds_of(trials: Trials) -> dict[Kind, list[int]]:
+    """The kinds of trials, each of which needs a problem of its own, with their trials."""
+    members: dict[Kind, list[int]] = {}
+    rows = zip(*(values.tolist() for values in trials.conditions.values()), strict=True)
+    for trial, length in enumerate(trials.lengths.tolist()):
+        members.setdefault((length, next(rows, ())), []).append(trial)
+    return members
+
+
 def group_trials(
-    problem: ProblemOrTask, trials: Trials, policy: Policy | None, observer: ObserverLike
+    problem: ProblemOrTask,
+    trials: Trials,
+    policy: Policy | None,
+    observer: ObserverLike,
+    *,
+    numbered: bool = False,
 ) -> Iterator[tuple[Group, np.ndarray]]:
     """Groups of trials, each with the index of its trials in the whole set.
 
-    The index has shape (condition, n), with -1 in the places that only fill up a condition.
+    The index has shape (condition, n), with -1 in the places that only fill up a condition. With
+    `numbered`, the task is told the number of the kind as well, by the name `KIND`: its place in
+    `kinds_of`.
     """
     _require_kinds(problem, trials, policy, observer)
     if isinstance(problem, Problem):
         _require_one_problem(trials)
         yield _group(problem, trials, policy, observer, np.arange(len(trials)))
         return
-    members: dict[Kind, list[int]] = {}
-    rows = zip(*(values.tolist() for values in trials.conditions.values()), strict=True)
-    for trial, length in enumerate(trials.lengths.tolist()):
-        members.setdefault((length, next(rows, ())), []).append(trial)
+    names, members = list(trials.conditions), kinds_of(trials)
+    if numbered:
+        names = [*names, KIND]
+        members = {
+            (length, (*row, float(number))): which
+            for number, ((length, row), which) in enumerate(members.items())
+        }
     real = all(values.dtype.kind == "f" for values in trials.conditions.values())
     for kinds in _alike_in_length(sorted(members)) if real else [[kind] for kind in members]:
         if len(kinds) > 1:
-            yield from _batched(problem, trials, observer, {kind: members[kind] for kind in kinds})
+            yield from _batched(problem, trials, names, observer, {k: members[k] for k in kinds})
             continue
         (length, row), which = kinds[0], members[kinds[0]]
-        condition = dict(zip(trials.conditions, row, strict=True))
+        condition = dict(zip(names, row, strict=True))
         of_kind, its_observer = _make(problem, length, condition, observer)
         yield _group(of_kind, trials, None, its_observer, np.array(which))
 
@@ -234,6 +256,7 @@ def _group(
 def _batched(
     task: ProblemMaker,
     trials: Trials,
+    names: list[str],
     observer: ObserverLike,
     members: dict[Kind, list[int]],
 ) -> Iterator[tuple[Group, np.ndarray]]:
@@ -249,7 +272,7 @@ def _batched(
         for places, kind in zip(index, kinds, strict=True):
             places[: len(members[kind])] = members[kind]
         length = max(kind[0] for kind in kinds)
-        problems, observers = _stacked(task, list(trials.conditions), kinds, observer)
+        problems, observers = _stacked(task, names, kinds, observer)
         problem, recorder = first_entry((problems, observers))
         _check(problem, recorder, trials, length)
         lengths = np.where(index >= 0, trials.lengths[index], 0)

@@ -87,16 +87,18 @@ def log_likelihood(
 
 def log_likelihoods_at(
     make: Callable[[Any], ProblemMaker],
-    points: Float[Array, "S p"],
+    points: Float[Array, "S *any p"],
     trials: Trials,
     *,
     observed: Float[Array, "S N T o"] | None = None,
     weights: Float[Array, "S N"] | None = None,
     rank: int | None = None,
+    numbered: bool = False,
 ) -> tuple[Float[Array, " S"] | None, Float[Array, "S N"]]:
     """The log likelihood of each trial at each of S points; for traced code: nothing is raised.
 
-    - `make`: from a point to the task with its observer.
+    - `make`: from a point to the task with its observer, which is told the number of the kind too
+      if it is `numbered` (see `group_trials`).
     - `observed`: samples of each point's own, in place of those of `trials`.
     - `weights`: how often each trial counts: 0 leaves it out, 2 takes it twice.
     - `rank`: what `fully_observed.innovation_rank` returns for the problems, if that is known.
@@ -110,7 +112,7 @@ def log_likelihoods_at(
         recorded = trials
         if samples is not None:
             recorded = eqx.tree_at(lambda t: t.observed, trials, samples)
-        return list(group_trials(make(point), recorded, None, None))
+        return list(group_trials(make(point), recorded, None, None, numbered=numbered))
 
     def parts_at(point: Any, samples: Any) -> list[Any]:
         groups = [group for group, _ in groups_at(point, samples)]
@@ -173,17 +175,23 @@ def log_likelihoods_of(
         values, first, per_trial = run(fully_observed_log_likelihoods, settings)
         return jnp.where(per_value(enough), values, -jnp.inf), first, per_trial
 
-    def in_general() -> tuple[Array, Array, Array]:
+    def in_general(complete: bool = False) -> tuple[Array, Array, Array]:
         of_problem = partial(filter_setting, known_start=known_start)
-        return run(filter_log_likelihoods, for_each(of_problem)(problems, policies, observers))
+        of_trials = partial(filter_log_likelihoods, complete=complete)
+        return run(of_trials, for_each(of_problem)(problems, policies, observers))
 
-    if not observers.fully_observed or group.complete is False:
+    if observers.fully_observed:
+        of_complete = fully_observed
+    else:  # without signal-dependent noise this is faster too
+        plain = problems.C.shape[-3] == 0 and problems.D.shape[-3] == 0
+        of_complete = partial(in_general, complete=True) if plain else in_general
+    if group.complete is False or of_complete is in_general:
         values, first, per_trial = in_general()
     elif group.complete:
-        values, first, per_trial = fully_observed()
+        values, first, per_trial = of_complete()
     else:  # whether a sample is missing is known only when the program runs
         data = group.samples if samples is None else samples
-        values, first, per_trial = lax.cond(jnp.isnan(data).any(), in_general, fully_observed)
+        values, first, per_trial = lax.cond(jnp.isnan(data).any(), in_general, of_complete)
     possible = per_value(policies.converged) & (first == NO_CONTRADICTION) & jnp.isfinite(values)
     values = jnp.where(possible, values, -jnp.inf)
     if weights is not None:  # a condition whose trials do not count may be impossible

@@ -10,15 +10,19 @@ Moments of many trials have the trials on the last axis: mean (z, trial), covari
 (z, z, trial). Every operation is then arithmetic on vectors of trials.
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Float
 
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 
 Mean = Float[Array, "z trial"]
-Cov = Float[Array, "z z trial"]
+# An axis of length one stands for a covariance that all trials share.
+Cov = Float[Array, "z z #trial"]
 
 
 class Joint(eqx.Module):
@@ -63,15 +67,40 @@ def joint_start(problem: Problem) -> tuple[Float[Array, " z"], Float[Array, "z z
 
 
 def predict(at: Joint, mean: Mean, cov: Cov) -> tuple[Mean, Cov]:
-    """Return mean and covariance of z one step later; exact for any distribution of z."""
+    """Return mean and covariance of z one step later; exact for any distribution of z.
+
+    Without signal-dependent noise a covariance that all trials share stays one.
+    """
     n = mean.shape[0] // 2
-    second_moment = cov + mean[:, None] * mean[None, :]
-    xx, hh = second_moment[:n, :n], second_moment[n:, n:]
-    # sum_i Gi hh Gi' and sum_j Dj xx Dj', through the controls and senses, which are few.
-    uu = jnp.einsum("aj,jkb,ck->acb", at.L, hh, at.L)
-    motor = jnp.einsum("ija,acb,ikc->jkb", at.C, uu, at.C)
-    ss = jnp.einsum("iaj,jkb,ick->acb", at.D, xx, at.D)
-    sensory = jnp.einsum("ja,acb,kc->jkb", at.K, ss, at.K)
-    cov = jnp.einsum("ij,jkb,lk->ilb", at.F, cov, at.F) + at.GG[:, :, None]
-    cov = cov.at[:n, :n].add(motor).at[n:, n:].add(sensory)
-    return at.F @ mean, (cov + jnp.swapaxes(cov, 0, 1)) / 2
+    after = jnp.einsum("ij,jkb,lk->ilb", at.F, cov, at.F) + at.GG[:, :, None]
+    if at.C.shape[0] or at.D.shape[0]:
+        second_moment = cov + mean[:, None] * mean[None, :]
+        xx, hh = second_moment[:n, :n], second_moment[n:, n:]
+        # sum_i Gi hh Gi' and sum_j Dj xx Dj', through the controls and senses, which are few.
+        uu = jnp.einsum("aj,jkb,ck->acb", at.L, hh, at.L)
+        motor = jnp.einsum("ija,acb,ikc->jkb", at.C, uu, at.C)
+        ss = jnp.einsum("iaj,jkb,ick->acb", at.D, xx, at.D)
+        sensory = jnp.einsum("ja,acb,kc->jkb", at.K, ss, at.K)
+        after = after.at[:n, :n].add(motor).at[n:, n:].add(sensory)
+    return at.F @ mean, (after + jnp.swapaxes(after, 0, 1)) / 2
+
+
+def has_signal_dependent_noise(joint: Joint) -> bool:
+    """Whether there is noise that grows with the control or the state."""
+    return bool(joint.C.shape[-3] or joint.D.shape[-3])
+
+
+def state_covariances(
+    joint: Joint, mean_1: Float[Array, " z"], cov_1: Float[Array, "z z"]
+) -> Float[Array, "T n n"]:
+    """The covariance of the state x over all trials at every time, given no samples; without
+    derivatives."""
+    n = mean_1.shape[0] // 2
+
+    def step(carry: Any, at: Any) -> Any:
+        after = predict(at, *carry)
+        return after, after[1][:n, :n, 0]
+
+    start = (mean_1[:, None], cov_1[:, :, None])
+    later = lax.scan(step, *lax.stop_gradient((start, joint)))[1]
+    return jnp.concatenate([lax.stop_gradient(cov_1[None, :n, :n]), later])
