@@ -1,5 +1,7 @@
 """motorcost reproduce: what it says, and what it refuses."""
 
+import sys
+
 import pytest
 from test_cli import run
 
@@ -39,6 +41,14 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert error.startswith("motorcost: ")
     assert error.count("\n") == 1
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_workers_that_cannot_be_started_are_one_line(monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    command = ("reproduce", "fig2a", "--scale", "smoke", "-o", tmp_path / "reproduced", "--quiet")
+    assert run(monkeypatch, *command, "--workers", "2") == 2
+    message = "no worker process can be started (exit code 1): try /bin/false -m dask worker --help"
+    assert capfd.readouterr().err == f"motorcost: {message}\n"
 
 
 def test_an_experiment_from_start_to_page(monkeypatch, tmp_path, capsys):

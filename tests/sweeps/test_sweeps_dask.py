@@ -1,6 +1,7 @@
 """Sweeps on real clusters of processes on this machine."""
 
 import contextlib
+import dataclasses
 import functools
 import logging
 import os
@@ -8,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import types
 
 import dask
 import distributed
@@ -21,7 +23,7 @@ from sweeping import same
 
 from motorcost.errors import InputError
 from motorcost.sweeps import cluster as on_dask
-from motorcost.sweeps import sweep
+from motorcost.sweeps import local_workers, sweep
 
 GRID = {"effort": [1e-5, 1e-3, 0.1], "trials": [10, 20], "task": ["reaching"]}
 
@@ -134,8 +136,8 @@ def test_processes_of_its_own(tmp_path, monkeypatch):
     (process,) = traces.read_text().split()  # compiled once, not for each batch
     assert int(process) != os.getpid()
     assert not psutil.pid_exists(int(process))
-    # The scheduler, its page, the process that watches, the worker: no other machine reaches them.
-    assert len(addresses) >= 4
+    # The scheduler, its page, the worker: no other machine reaches them.
+    assert len(addresses) >= 3
     assert set(addresses) == {"127.0.0.1"}
 
 
@@ -153,10 +155,115 @@ def test_bugs_are_raised_from_workers(client):
         sweep(lambda key, a: {"x": lock.locked()}, {"a": [1]}, scheduler=client)
 
 
-def test_workers_that_cannot_be_started(monkeypatch):
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(InputError, match=r"ended by themselves \(exit code 1\): try /bin/false"):
+# Python imports this first of all, in every process that finds it on its path.
+DIE_FIRST = """
+import os, pathlib, sys
+folder = pathlib.Path(__file__).parent
+for number in range({times} if "worker" in sys.orig_argv else 0):
+    try:
+        (folder / f"death-{{number}}").touch(exist_ok=False)
+    except FileExistsError:
+        continue
+    os._exit(7)
+"""
+
+
+@pytest.fixture
+def deaths(tmp_path, monkeypatch):
+    """A function that lets as many worker processes die before they can reach a scheduler."""
+
+    def die(times):
+        (tmp_path / "sitecustomize.py").write_text(DIE_FIRST.format(times=times))
+        monkeypatch.syspath_prepend(tmp_path)
+
+    before = set(psutil.Process().children(recursive=True))
+    yield die
+    assert set(psutil.Process().children(recursive=True)) <= before
+
+
+def died(tmp_path):
+    return len(list(tmp_path.glob("death-*")))
+
+
+def test_workers_that_die_while_they_start_are_replaced(deaths, tmp_path):
+    deaths(2)
+    same(sweep(scale, {"a": range(6)}, workers=1), sweep(scale, {"a": range(6)}))
+    assert died(tmp_path) == 2
+
+
+def test_the_others_go_on_without_a_worker_that_cannot_be_started(deaths, tmp_path, monkeypatch):
+    monkeypatch.setattr(local_workers, "MOST_STARTS", 1)
+    deaths(1)
+    reports = []
+    table = sweep(scale, {"a": range(6)}, workers=2, progress=reports.append)
+    same(table, sweep(scale, {"a": range(6)}))
+    assert died(tmp_path) == 1
+    assert max(report.workers for report in reports) == 1
+
+
+def test_workers_that_cannot_be_started(deaths, tmp_path, monkeypatch):
+    deaths(1000)
+    message = r"^no worker process can be started \(exit code 7\): try .* -m dask worker --help$"
+    with pytest.raises(InputError, match=message):
+        sweep(scale, {"a": [1]}, workers=2, folder=tmp_path / "results")
+    assert died(tmp_path) == 2 * local_workers.MOST_STARTS
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+    with pytest.raises(InputError, match=r"can be started \(\[Errno 2\] .*nothing'\): try"):
+        sweep(scale, {"a": [1]}, workers=1, folder=tmp_path / "results")
+    same(sweep(scale, {"a": [1]}, folder=tmp_path / "results"), sweep(scale, {"a": [1]}))
+
+
+def test_a_process_that_never_comes_is_killed(tmp_path, monkeypatch):
+    """As if it hung while it starts."""
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexec sleep 1000\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(local_workers, "MOST_SECONDS_AWAY", 0.1)
+    with pytest.raises(InputError, match=r"can be started \(exit code -9\)"):
         sweep(scale, {"a": [1]}, workers=1)
+
+
+def test_a_worker_that_died_as_soon_as_it_had_come_could_be_started(monkeypatch):
+    """Although no look has ever found it at the scheduler."""
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr(local_workers, "MOST_STARTS", 1)
+    scheduler = types.SimpleNamespace(address="", workers={}, add_plugin=lambda *_, **__: None)
+    with local_workers.LocalWorkers(scheduler, 1) as processes:
+        (place,) = processes._places
+        came = {"tcp://worker": types.SimpleNamespace(name=place.name)}
+        processes.add_worker(types.SimpleNamespace(workers=came), "tcp://worker")
+        place.process.wait()
+        processes.replace_dead()
+        place.process.wait()
+        with pytest.raises(InputError, match="no worker process can be started"):
+            processes.replace_dead()
+
+
+class DeadlyToSend:
+    """Kills the process that sends it away, once."""
+
+    def __init__(self, outcome, marker):
+        self.outcome, self.marker = outcome, marker
+
+    def __reduce__(self):
+        if not self.marker.exists():
+            self.marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return dataclasses.replace, (self.outcome,)
+
+
+def test_a_worker_dies_with_the_result(tmp_path, monkeypatch):
+    """After a batch has ended, before the sweep has fetched what it gave."""
+    run_batch = on_dask._run_batch
+
+    def run_and_die(*arguments):
+        return DeadlyToSend(run_batch(*arguments), tmp_path / "death-0")
+
+    monkeypatch.setattr(on_dask, "_run_batch", run_and_die)
+    monkeypatch.setattr(local_workers, "MOST_STARTS", 1)
+    same(sweep(scale, {"a": [1]}, workers=1), sweep(scale, {"a": [1]}))
+    assert died(tmp_path) == 1
 
 
 def test_a_worker_is_killed(client):

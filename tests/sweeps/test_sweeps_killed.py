@@ -174,6 +174,53 @@ def test_killed_and_interrupted_with_workers(script, monkeypatch):
     pd.testing.assert_frame_equal(table, undisturbed(script, monkeypatch), check_exact=True)
 
 
+def killed_while_it_starts(process, moments):
+    """Before the first row: while Python, JAX or the workers start."""
+    time.sleep(moments.uniform(0.0, 3.0))
+    process.kill()
+
+
+def killed_among_rows(process, moments):
+    """When up to three more rows are there, and some time later."""
+    rows = int(process.stdout.readline().split()[0]) + moments.randint(0, 3)
+    while int(process.stdout.readline().split()[0]) < rows:
+        pass
+    time.sleep(moments.uniform(0.0, 0.1))
+    process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("workers", "seconds"), [("0", "0.2"), ("2", "1")])
+def test_twenty_kills(script, workers, seconds, monkeypatch):
+    """At random moments, every tenth of them during start-up: nothing is lost, nothing mixed."""
+    moments = random.Random(int(workers))
+    finished, rows = {}, []  # as above; how many were on disk after each kill
+    for kill in range(20):
+        with started(script, WORKERS=workers, SECONDS=seconds) as process:
+            (killed_while_it_starts if kill % 10 == 0 else killed_among_rows)(process, moments)
+        assert process.returncode == -signal.SIGKILL
+        so_far, there = calls(script), kept(script)
+        assert there >= finished.keys()
+        for cell in there:
+            finished.setdefault(cell, so_far[cell])
+        rows.append(len(there))
+    print(f"rows on disk after each kill, {workers} workers: {rows}")
+    assert not (script.parent / "results" / "table.parquet").exists()
+    assert 20 <= rows[-1] < 80
+    with started(script, WORKERS=workers) as process:
+        output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert errors == ""
+    assert output.startswith(f"{rows[-1]} of 80 done")
+    workers_end(script)
+    after = calls(script)
+    print(f"calls of 80 cells: {sum(after.values())}")
+    assert {cell: after[cell] for cell in finished} == finished
+    assert len(after) == 80
+    table = pd.read_parquet(script.parent / "results" / "table.parquet")
+    pd.testing.assert_frame_equal(table, undisturbed(script, monkeypatch), check_exact=True)
+
+
 @pytest.mark.parametrize("seconds", [0.2, 0.8])
 def test_interrupted_while_workers_start(script, seconds):
     with started(script, WORKERS="2") as process:

@@ -5,7 +5,8 @@ Both filters condition through `eliminate`, so that they decide in the same way
 - whether a channel varies, given everything before it: it does if noise of its own is added to it,
   or if its variance exceeds what rounding leaves of a zero (`rounding_floor`);
 - whether a sample contradicts the model: it does where the channel does not vary and the sample
-  differs from what it must be by more than the tolerance (`contradicts`).
+  differs from what it must be by more than the tolerance, and by more than it could with a variance
+  that rounding hides (`contradicts`).
 
 A channel that does not vary has no density, adds nothing to the log likelihood and changes nothing
 else. Degenerate noise therefore needs no jitter.
@@ -28,6 +29,9 @@ from motorcost.numerics.linalg import RANK_TOLERANCE, loop
 # A sample may differ from what it must be by this fraction of the trial's largest sample and of
 # the prediction: files hold fewer digits than arithmetic.
 CONTRADICTION = 1e-6
+
+# So many standard deviations of the largest variance that counts as none are no contradiction.
+HIDDEN_DEVIATIONS = 4.0
 
 # Stands in place of a sample's index where no sample contradicts the model.
 NO_CONTRADICTION = int(np.iinfo(np.int32).max)
@@ -84,9 +88,15 @@ def contradicts(
     unexplained: Float[Array, "o trial"],
     tolerance: Float[Array, "o trial"],
     size: Float[Array, "o trial"],
+    floor: Float[Array, "o #trial"],
 ) -> Bool[Array, "o trial"]:
-    """Whether each channel differs from what it must be, `size` being that of the prediction."""
-    return jnp.abs(unexplained) > tolerance + CONTRADICTION * size
+    """Whether each channel differs from what it must be.
+
+    `size` is that of the prediction, `floor` the variance up to which a channel counts as not
+    varying: it may vary by that much nevertheless, which rounding cannot tell from zero.
+    """
+    hidden = HIDDEN_DEVIATIONS * jnp.sqrt(jnp.maximum(lax.stop_gradient(floor), 0.0))
+    return jnp.abs(unexplained) > tolerance + CONTRADICTION * size + hidden
 
 
 def first_contradiction(

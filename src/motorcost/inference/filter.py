@@ -262,7 +262,7 @@ def condition(
         rows = jnp.broadcast_to(jnp.pad(S, ((0, 0), (0, n)))[:, :, None], (o, *mean.shape))
     size = jnp.abs(S) @ jnp.abs(mean[:n])
     mean, cov, update = eliminate(channels, mean, cov, across, rows)
-    contradicting = contradicts(update.unexplained, allowed, size)
+    contradicting = contradicts(update.unexplained, allowed, size, channels.floor)
     # A difference that is tolerated is taken into the state: errors of rounded samples do not add
     # up from step to step, and the filter for full observation, whose states are the samples,
     # goes the same way.

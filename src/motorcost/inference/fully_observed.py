@@ -58,7 +58,7 @@ class Step(eqx.Module):
     informative_C: Float[Array, "*steps c q m"]
     informative_VV: Float[Array, "*steps q q"]
     noise: Float[Array, "*steps q"]  # the least variance of each, given those before it
-    variance: Float[Array, "*steps q"]  # of each over all trials, given no samples
+    variance: Float[Array, "*steps n"]  # of each channel over all trials, given no samples
 
 
 class FullyObservedSetting(eqx.Module):
@@ -138,7 +138,7 @@ def fully_observed_setting(
         informative_C=informative[:, None] @ p.C,
         informative_VV=informative @ VV @ jnp.swapaxes(informative, 1, 2),
         noise=(informative @ noise[..., None])[..., 0],
-        variance=(informative @ variance[..., None])[..., 0],
+        variance=variance,
     )
     enough = (independent.sum(axis=1) <= q).all()
     return FullyObservedSetting(steps, *start), enough
@@ -219,7 +219,7 @@ def _condition_first(
         floor=rounding_floor(diagonal(among), diagonal(among)),
     )
     belief, cov, update = eliminate(channels, mean_1, cov_1[n:, n:], cov_1[:n, n:])
-    contradicting = contradicts(update.unexplained, allowed, jnp.abs(mean_1))
+    contradicting = contradicts(update.unexplained, allowed, jnp.abs(mean_1), channels.floor)
     return belief, cov, update.log_density, contradicting
 
 
@@ -253,14 +253,16 @@ def _condition(
         residual=_mv(m.informative, residual),
         cov=among,
         noise=m.noise,
-        floor=rounding_floor(diagonal(among), m.variance[:, None]),
+        floor=rounding_floor(diagonal(among), _mv(m.informative, m.variance[:, None])),
     )
     belief, cov, update = eliminate(channels, belief, cov, across)
     # All channels follow from what the informative ones vary by: the general filter predicts each
     # channel from those that vary before it, and arrives at the same.
     varying = channels.residual - update.unexplained
     unexplained = residual - _mv(m.follow, varying)
-    contradicting = contradicts(unexplained, allowed, jnp.abs(predicted))
+    following = (mm(m.follow, among) * m.follow[:, :, None]).sum(axis=1)
+    floor = rounding_floor(following, m.variance[:, None])
+    contradicting = contradicts(unexplained, allowed, jnp.abs(predicted), floor)
     return belief, cov, update.log_density, contradicting
 
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import queue
-import signal
-import subprocess
-import sys
 import time
 import uuid
 import warnings
@@ -26,6 +22,7 @@ from distributed.comm.addressing import get_address_host_port
 from motorcost.errors import InputError
 from motorcost.sweeps.calls import Caller, Outcome, Work
 from motorcost.sweeps.cells import Batch, Call
+from motorcost.sweeps.local_workers import LOCALHOST, LocalWorkers
 
 # Batches under way per thread of a worker: one that runs, and some that wait at the worker. Few,
 # so that the scheduler holds little and workers that join later find work.
@@ -34,10 +31,6 @@ IN_FLIGHT = 3
 PATIENCE = 10
 # Seconds between two looks at which workers there are.
 LOOK = 1.0
-# Seconds that local workers are given to end by themselves before they are killed.
-SECONDS_TO_END = 3
-# The one address that other machines cannot reach: who reaches a worker can run code there.
-LOCALHOST = "127.0.0.1"
 _ADDRESSED = "scheduler must be the address of a Dask scheduler, as in 'tcp://host:8786'"
 # Settings of JAX that change numbers; a worker takes over those of the process that sweeps.
 _SETTINGS = (
@@ -50,10 +43,13 @@ _SETTINGS = (
 
 @dataclass(frozen=True)
 class Connection:
-    """A Dask client, and a function that raises if its workers can never come."""
+    """A Dask client, and a function that looks after its workers, where they are ours.
+
+    It is called every second or so, and raises if no worker can ever come.
+    """
 
     client: Any
-    check_workers: Callable[[], None] = lambda: None
+    look_after_workers: Callable[[], None] = lambda: None
 
 
 @contextmanager
@@ -94,81 +90,22 @@ def _check_address(address: str) -> None:
 
 @contextmanager
 def _local(workers: int) -> Iterator[Connection]:
-    """A scheduler in this process, and workers that the command `dask worker` starts.
-
-    `LocalCluster` would start workers by `multiprocessing`, which runs the user's script again in
-    each of them, and so begins the sweep again unless the script has a guard against it.
-    """
+    """A scheduler in this process, and workers in others."""
     cluster = LocalCluster(  # type: ignore[no-untyped-call]
         n_workers=0,
         host=LOCALHOST,
         dashboard_address=f"{LOCALHOST}:0",
         silence_logs=logging.ERROR,
     )
-    with (
-        cluster,
-        _worker_processes(cluster.scheduler_address, workers) as check,
-        Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
-    ):
-        yield Connection(client, check)
-
-
-@contextmanager
-def _worker_processes(scheduler: str, workers: int) -> Iterator[Callable[[], None]]:
-    """Start worker processes and end them; the function raises if they could not be started.
-
-    A process that watches over the workers replaces those that die. All of them end by themselves
-    when the scheduler is gone, even if this process is killed.
-    """
-    options = {
-        "nworkers": workers,
-        "nthreads": 1,
-        "host": LOCALHOST,
-        "dashboard-address": f"{LOCALHOST}:0",
-        # Dask would share the machine's memory out by cores and stop workers that need more.
-        "memory-limit": 0,
-        "death-timeout": 60,
-    }
-    command = [sys.executable, "-m", "dask", "worker", scheduler]
-    command += [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    environment = {
-        # Modules beside the user's script can be imported by the workers too.
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        # What a cell raises is raised here, and need not be logged there too.
-        "DASK_LOGGING__DISTRIBUTED": "critical",
-    }
-    process = subprocess.Popen(
-        command,
-        env=os.environ | environment,
-        stdin=subprocess.DEVNULL,
-        # A Ctrl-C at the terminal reaches this process alone, which then ends the workers.
-        start_new_session=True,
-        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
-    )
-
-    def check() -> None:
-        if (code := process.poll()) is not None:
-            raise InputError(
-                f"the worker processes ended by themselves (exit code {code}): try "
-                f"{sys.executable} -m dask worker --help"
-            )
-
     try:
-        yield check
+        with (
+            LocalWorkers(cluster.scheduler, workers) as processes,
+            Client(cluster, set_as_default=False) as client,  # type: ignore[no-untyped-call]
+        ):
+            yield Connection(client, processes.replace_dead)
     finally:
-        process.terminate()
-        try:
-            process.wait(SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
-            _kill_group(process)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    if hasattr(os, "killpg"):
-        os.killpg(process.pid, signal.SIGKILL)
-    else:  # on Windows: the workers end when they find their scheduler gone
-        process.kill()
-    process.wait()
+        with suppress(TimeoutError):  # no worker is left that could hold it up for longer
+            cluster.close(timeout=PATIENCE)
 
 
 def pickled(function: Callable[..., Any]) -> bytes:
@@ -203,7 +140,8 @@ class Dispatch:
         self._waiting, self._suspects = deque(work.pending), deque[int]()
         self._alone = False  # whether suspects are being run
         self._running: dict[Any, tuple[int, Any]] = {}  # by key: the batch's number, its future
-        self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        # By key: what a batch gave, or what was raised instead.
+        self._finished: queue.SimpleQueue[tuple[Any, Any]] = queue.SimpleQueue()
         self._room, self._next_look = 0, 0.0
 
     def run(self, connection: Connection) -> None:
@@ -216,7 +154,7 @@ class Dispatch:
             while self._waiting or self._running or self._suspects:
                 self._check_interrupt()
                 if time.monotonic() >= self._next_look:
-                    connection.check_workers()
+                    connection.look_after_workers()
                     self._look(client)
                 if not self._waiting and not self._running:
                     self._waiting, self._suspects = self._suspects, self._waiting
@@ -224,15 +162,20 @@ class Dispatch:
                 while self._waiting and len(self._running) < (1 if self._alone else self._room):
                     self._submit(client, self._waiting.popleft())
                 with suppress(queue.Empty):
-                    self._take(self._finished.get(timeout=LOOK))
+                    self._take(*self._finished.get(timeout=LOOK))
         except KeyboardInterrupt:
-            for number, future in self._running.values():
-                if future.status == "finished":
-                    self._work.keep(number, future.result())
+            self._keep_the_rest()
             raise
         finally:
             with suppress(Exception):  # the scheduler may be gone
                 client.cancel([future for _, future in self._running.values()])
+
+    def _keep_the_rest(self) -> None:
+        with suppress(queue.Empty):
+            while True:
+                key, given = self._finished.get_nowait()
+                if isinstance(given, Outcome):
+                    self._work.keep(self._running[key][0], given)
 
     def _look(self, client: Any) -> None:
         """Count the workers, and make room for as many batches as they can have under way."""
@@ -252,14 +195,27 @@ class Dispatch:
                 _run_batch, self._function, work.call, self._settings, batch, key=key, pure=False
             )
         self._running[key] = (number, future)
-        future.add_done_callback(self._finished.put)
+        client.loop.add_callback(self._fetch, future)
 
-    def _take(self, future: Any) -> None:
-        """Keep what a batch gave, or note that its workers died."""
-        number, _ = self._running.pop(future.key)
+    async def _fetch(self, future: Any) -> None:
+        """Wait for what a batch gives, in the client's thread.
+
+        A worker may die between the end of a batch and this: the batch is then run again, for
+        which there must be another worker. The sweep goes on looking after them meanwhile.
+        """
         try:
-            with _reachable():
-                outcome = future.result()
+            given = await future
+        except BaseException as error:  # of any kind: it is raised where it is taken
+            given = error
+        self._finished.put((future.key, given))
+
+    def _take(self, key: Any, outcome: Any) -> None:
+        """Keep what a batch gave, or note that its workers died."""
+        number, _ = self._running.pop(key)
+        try:
+            if isinstance(outcome, BaseException):
+                with _reachable():
+                    raise outcome
         except KilledWorker:
             if not self._alone:
                 self._suspects.append(number)
