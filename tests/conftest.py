@@ -50,8 +50,9 @@ settings.load_profile("motorcost")
 
 
 # Compiled programs are forgotten once the process has this much memory, or this many mappings of
-# it, of which the system allows 65,530.
-MOST_BYTES = 1.4e9
+# it, of which the system allows 65,530. Files share programs until then: two processes may have a
+# third of the machine.
+MOST_BYTES = min(max(1.4e9, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 6), 4e9)
 MOST_MAPPINGS = 30_000
 
 
