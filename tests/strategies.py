@@ -40,7 +40,7 @@ def make_problem(shape, seed, *, steps=8, plain=False, internal=True, scale=0.3)
         H=normal(T - 1, k, n),
         W=scale * normal(T - 1, k, k) + np.eye(k),
         D=[] if plain else [scale * normal(T - 1, k, n) for _ in range(d)],
-        E=scale * normal(T - 1, n, n) if internal and not plain else None,
+        E=None if plain else scale * (normal(T - 1, n, n) if internal else np.zeros((T - 1, n, n))),
         Q=spread(T, n),
         R=spread(T - 1, m) + 0.1 * np.eye(m),
         initial_belief=rng.normal(size=n),

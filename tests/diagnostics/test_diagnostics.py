@@ -47,6 +47,19 @@ def fit(trials):
     return mc.fit(mc.tasks.reaching, trials, FREE, observer=SEEN, n_starts=2, key=KEY)
 
 
+@pytest.fixture(scope="module")
+def by_hand(trials):
+    """The log likelihood of each trial at a point, without the machinery of fits."""
+    samples = np.asarray(trials.observed)
+
+    @jax.jit
+    def each(point):
+        problem = mc.tasks.reaching(**dict(zip(FREE, jnp.exp(point), strict=True)), steps=STEPS)
+        return mc.log_likelihood(problem, samples, observer=SEEN, per_trial=True)
+
+    return lambda point: np.asarray(each(point))
+
+
 def of_other_data(fit, trials):
     model = make_objective(mc.tasks.reaching, trials, FREE, observer=SEEN)
     return replace(fit, objective=model)
@@ -116,7 +129,7 @@ def test_bootstrap_errors_are_those_of_the_information(fit, kind):
     assert_allclose(list(again.interval(0.8).values()), ends, rtol=0.05)
 
 
-def test_a_bootstrap_over_trials_fits_the_trials_it_drew(fit, trials):
+def test_a_bootstrap_over_trials_fits_the_trials_it_drew(fit, by_hand):
     """Twice the same trial counts twice: the gradient of the drawn trials, as a set of its own,
     vanishes at the estimate."""
     again = mc.bootstrap(fit, key=KEY, n=2, kind="trials")
@@ -124,8 +137,7 @@ def test_a_bootstrap_over_trials_fits_the_trials_it_drew(fit, trials):
     h = 1e-4
     for point, which in zip(again.points, chosen, strict=True):
         gradient = [
-            (value_by_hand(point + e, trials, which) - value_by_hand(point - e, trials, which))
-            / (2 * h)
+            (by_hand(point + e)[which].sum() - by_hand(point - e)[which].sum()) / (2 * h)
             for e in h * np.eye(2)
         ]
         assert (np.abs(gradient) * list(fit.search_scale_errors.values()) < 1e-2).all()
@@ -134,26 +146,19 @@ def test_a_bootstrap_over_trials_fits_the_trials_it_drew(fit, trials):
 # --- comparison ---
 
 
-def test_cross_validation_is_a_fit_without_the_fold(fit, trials):
+def test_cross_validation_is_a_fit_without_the_fold(fit, by_hand):
     each = mc.cross_validate(fit, key=jax.random.key(3), folds=2)
     fold = np.asarray(jax.random.permutation(jax.random.key(3), np.arange(N) % 2))
     for k in range(2):
         tolerances = {"xatol": 1e-6, "fatol": 1e-9}
         left = minimize(
-            lambda point, k=k: -value_by_hand(point, trials, fold != k),
+            lambda point, k=k: -by_hand(point)[fold != k].sum(),
             fit.point,
             method="Nelder-Mead",
             options=tolerances,
         )
-        assert_allclose(each[k], value_by_hand(left.x, trials, fold == k), rtol=1e-5)
+        assert_allclose(each[k], by_hand(left.x)[fold == k].sum(), rtol=1e-5)
     assert each.sum() < fit.log_likelihood
-
-
-def value_by_hand(point, trials, which):
-    """The log likelihood of some of the trials, without the machinery of fits."""
-    problem = mc.tasks.reaching(**dict(zip(FREE, np.exp(point), strict=True)), steps=STEPS)
-    samples = np.asarray(trials.observed)[which]
-    return float(mc.log_likelihood(problem, samples, observer=SEEN))
 
 
 def test_comparison_orders_by_aic_and_refuses_other_data(fit):

@@ -13,12 +13,12 @@ from motorcost.diagnostics.expectations import expected_trials, representative
 from motorcost.diagnostics.plausibility import implausible_body
 
 KEY = jax.random.key(0)
-STEPS, NOISE = 16, 1e-3
+STEPS, NOISE = 30, 1e-3
 CAMERA = mc.ObserverSpec(["position"], noise=NOISE)
 
 
 def reaches(n=40, seed=0, **values):
-    problem = mc.tasks.reaching(**{"steps": STEPS, "dt": 0.02} | values)
+    problem = mc.tasks.reaching(**{"steps": STEPS} | values)
     key = jax.random.key(seed)
     return mc.simulate(
         problem, mc.solve(problem), n_trials=n, key=key, observer=CAMERA(problem)
@@ -43,7 +43,7 @@ def found(trials):
 
 def agents():
     for target in (0.1, -0.2):
-        problem = mc.tasks.reaching(target=target, steps=STEPS, dt=0.02)
+        problem = mc.tasks.reaching(target=target, steps=STEPS)
         yield problem, mc.solve(problem)
 
 
@@ -130,15 +130,15 @@ def test_own_starts_and_lengths():
     starts = np.zeros((3, 5))
     starts[:, 0], starts[:, 4] = [0.0, 0.02, -0.03], 0.1
     samples = [np.linspace(start, 0.1, length)[:, None] for start, length in
-               zip(starts[:, 0], (8, 12, 8), strict=True)]  # fmt: skip
+               zip(starts[:, 0], (25, 30, 25), strict=True)]  # fmt: skip
     samples[1][-1] = np.nan
     trials = mc.Trials.recorded(
-        samples, dt=0.02, channels={"position": "m"}, starts=starts, lengths=[8, 12, 8]
+        samples, dt=0.01, channels={"position": "m"}, starts=starts, lengths=[25, 30, 25]
     )
     fit = fit_at(trials, effort=1e-5)
     expected = expected_trials(fit, 20)
     assert expected.which.tolist() == [0, 1, 2]
-    for trial, length in enumerate((8, 12, 8)):
+    for trial, length in enumerate((25, 30, 25)):
         problem, _ = fit.at(steps=length)
         z = mc.moments(problem.replace(initial_belief=starts[trial]), mc.solve(problem))
         mean = expected.expected.mean[trial, :length, 0]
@@ -147,7 +147,7 @@ def test_own_starts_and_lengths():
         assert_allclose(expected.expected.sd[trial, :length, 0], sd, rtol=1e-9)
     (position,) = mc.plausibility(fit).channels
     last = [samples[i][k, 0] for i, k in enumerate((-1, -2, -1))]
-    model = [expected.expected.mean[i, k, 0] for i, k in enumerate((7, 10, 7))]
+    model = [expected.expected.mean[i, k, 0] for i, k in enumerate((24, 28, 24))]
     assert_allclose(position.off, np.mean(np.array(model) - last), rtol=1e-9)
 
 

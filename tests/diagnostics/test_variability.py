@@ -14,7 +14,7 @@ KEY = jax.random.key(2)
 @pytest.fixture(scope="module")
 def fit():
     """A fit of nothing: at the middle of its supports, with a lead and two targets."""
-    trials = recorded((20, 20), targets=[0.1, 0.2]).with_lead(0.04)
+    trials = recorded((26, 26), targets=[0.1, 0.2]).with_lead(0.04)
     free = {"effort": mc.LogUniform(1e-6, 1e-4), "aim_spread": mc.LogUniform(1e-3, 1e-1)}
     return made_fit(free, trials, observer=mc.ObserverSpec(["position"], noise=2e-3))
 
@@ -42,13 +42,13 @@ def test_the_variance_is_that_of_simulated_trials(fit, found):
     """Trials of each condition, recorded with noise, at half of the time and at the last step."""
     variances = {"middle": [], "end": []}
     for target in (0.1, 0.2):
-        problem, observer = fit.at(steps=24, target=target)
+        problem, observer = fit.at(steps=30, target=target)
         trials = mc.simulate(
             problem, mc.solve(problem), n_trials=20_000, key=KEY, observer=observer
         )
         positions = np.asarray(trials.observed)[:, :, 0]
         variances["end"].append(positions[:, -1].var())
-        variances["middle"].append(positions[:, 13].var())
+        variances["middle"].append(positions[:, 16].var())
     for part in found:
         assert_allclose(part.sd, np.sqrt(np.mean(variances[part.when])), rtol=0.02)
 

@@ -10,7 +10,7 @@ from motorcost.fitting.specification import make_objective
 from strategies import SHAPES, make_problem
 
 KEY = jax.random.key(0)
-STEPS = 10
+STEPS = 12  # as in other files, which share what is compiled for reaches
 
 
 def noisy(scale=1.0, steps=8):
@@ -55,7 +55,7 @@ def test_average_noise_is_the_mean_square_over_simulated_trials():
         # Means of 20,000 trials are known to about a hundredth.
         assert_allclose(added, expected, rtol=0.05, atol=0.02 * np.abs(expected).max())
     observer = mc.observe(plain, noise=0.3)
-    samples = np.random.default_rng(0).normal(size=(2, 8, 3))
+    samples = np.random.default_rng(0).normal(size=(3, 8, 3))
     each = mc.log_likelihood(plain, samples, observer=observer, per_trial=True)
     assert_allclose(each, dense_likelihood(plain, observer, samples), rtol=1e-9)
 
@@ -73,9 +73,9 @@ def test_average_noise_at_given_parameters_does_not_follow_those_that_are_tried(
 
 def test_a_task_without_signal_noise_is_left_as_it_is():
     def plain(gain=1.0, steps=8):
-        return make_problem(SHAPES[1], 5, plain=True)
+        return make_problem(SHAPES[1], 5).replace(C=[], D=[])
 
-    samples = np.random.default_rng(0).normal(size=(2, 8, 3))
+    samples = np.random.default_rng(0).normal(size=(3, 8, 3))
     before = mc.log_likelihood(plain(), samples, observer=mc.observe(plain(), noise=0.3))
     for baseline in (mc.baselines.without_signal_noise, mc.baselines.with_average_noise):
         problem = baseline(plain)()

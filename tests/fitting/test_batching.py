@@ -34,8 +34,8 @@ def test_values_do_not_depend_on_the_batch(objective, monkeypatch):
     monkeypatch.setattr(batching, "SMALLEST_LARGE_BATCH", 2)
     monkeypatch.setattr(batching, "SMALLER", 2)
     monkeypatch.setattr(batching, "cores_to_use", lambda: 1)
-    batched = BatchedObjective(objective, expected=4, gradient=False)
-    assert batched._sizes == [4, 2, 1]
+    batched = BatchedObjective(objective, expected=2, gradient=False)
+    assert batched._sizes == [2, 1]
     for count in (9, 4, 3, 2, 1):
         values, _ = batched(np.zeros(count, int), points[:count])
         assert_allclose(values, expected[:count], rtol=1e-10)

@@ -15,6 +15,7 @@ from motorcost.fitting.engine import Maximum
 from motorcost.fitting.information import covariance_of
 from motorcost.fitting.objective import Coordinate
 from motorcost.fitting.polishing import observed_information
+from strategies import in_time
 
 KEY = jax.random.key(0)
 STEPS, N = 12, 30
@@ -191,7 +192,7 @@ def test_profiles_lie_below_the_maximum_and_fall_to_both_sides(fit):
 # --- searches ---
 
 
-@pytest.mark.parametrize("method", ["nelder-mead", "bobyqa"])
+@pytest.mark.parametrize("method", in_time(["nelder-mead", "bobyqa"], "nelder-mead"))
 def test_methods_without_gradients_find_the_same(fit, trials, method):
     other = mc.fit(
         mc.tasks.reaching, trials, FREE, observer=SEEN, n_starts=2, key=KEY, method=method

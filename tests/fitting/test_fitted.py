@@ -30,14 +30,14 @@ def own_observer(problem):
 
 @pytest.fixture(scope="module")
 def fit():
-    """A real fit, small: two parameters of few short reaches."""
-    problem = mc.tasks.reaching(effort=1e-5, steps=12, target=0.05)
+    """A real fit, small, of the size of those of the studies and of the command line."""
+    problem = mc.tasks.reaching(effort=1e-5, steps=8, dt=0.03, target=0.05)
     camera = mc.ObserverSpec(["position"], noise=1e-3)
     trials = mc.simulate(
-        problem, mc.solve(problem), n_trials=6, key=KEY, observer=camera(problem)
+        problem, mc.solve(problem), n_trials=14, key=KEY, observer=camera(problem)
     ).with_conditions(target=0.05)
     return mc.fit(
-        mc.tasks.reaching, trials, ["effort"], observer=camera, n_starts=2, key=jax.random.key(1)
+        mc.tasks.reaching, trials, ["effort"], observer=camera, n_starts=5, key=jax.random.key(1)
     )
 
 
@@ -261,10 +261,10 @@ def test_notes_are_in_the_summary(grouped):
 
 def test_predictions_are_like_the_first_trial(fit):
     predicted = fit.predict(n_trials=3, key=KEY)
-    assert predicted.observed.shape == (3, 12, 1)
+    assert predicted.observed.shape == (3, 8, 1)
     assert predicted.channel_names == ("position",)
     assert predicted.conditions["target"].tolist() == [0.05] * 3
-    problem, observer = fit.at(steps=12, target=0.05)
+    problem, observer = fit.at(steps=8, target=0.05)
     same = mc.simulate(problem, mc.solve(problem), n_trials=3, key=KEY, observer=observer)
     assert_array_equal(predicted.observed, same.observed)
 
@@ -314,7 +314,7 @@ def test_what_cannot_be_predicted_is_said(grouped):
 def test_any_fit_has_a_report(fit, tmp_path):
     page = fit.report(tmp_path / "all", title="Mine", truth={"effort": 1e-5}).read_text("utf-8")
     assert (tmp_path / "all" / "figures" / "profiles.png").is_file()
-    for shown in ("<h1>Mine</h1>", "What 6 trials say", "Does the model fit?", "A slice holds"):
+    for shown in ("<h1>Mine</h1>", "What 14 trials say", "Does the model fit?", "A slice holds"):
         assert shown in page
     result = read_result(tmp_path / "all")
     assert result["estimates"] == fit.estimates

@@ -17,7 +17,7 @@ BEGUN = 5  # steps before the first sample
 
 @pytest.fixture(scope="module")
 def trials():
-    problem = mc.tasks.reaching(steps=20)
+    problem = mc.tasks.reaching()
     policy = mc.solve(problem)
     whole = mc.simulate(problem, policy, n_trials=12, key=KEY, observer=CAMERA)
     samples = np.asarray(whole.observed)[:, BEGUN:]
@@ -45,9 +45,7 @@ def test_leads_are_compared_by_the_samples_after_the_first(fit, trials):
     with_lead = trials.with_lead(0.05)
     samples = np.array(with_lead.observed)
     samples[:, BEGUN + 1 :] = np.nan
-    first = mc.log_likelihood(
-        mc.tasks.reaching(fit.estimates["effort"], steps=20), samples, observer=CAMERA
-    )
+    first = mc.log_likelihood(mc.tasks.reaching(fit.estimates["effort"]), samples, observer=CAMERA)
     assert_allclose(fit.leads[1].after_first_sample, fit.log_likelihood - first, rtol=1e-9)
 
 
@@ -67,7 +65,7 @@ def test_predictions_and_tables_count_time_from_the_first_sample(fit):
     alike = mc.simulate_like(fit, key=KEY)
     assert_array_equal(np.isnan(alike.observed), np.isnan(fit.trials.observed))
     table = mc.io.to_frame(further)
-    assert len(table) == 2 * 15
+    assert len(table) == 2 * 25
     assert table["time"].min() == 0
 
 
@@ -84,7 +82,7 @@ def test_leads_in_a_table():
         ([0.0, math.inf], "lead must be finite, got inf"),
         ([], "lead must be a number of seconds, or a list of some to compare, got none"),
         ("long", "lead must be real numbers"),
-        ([0.0, 0.3], "lead must be shorter than the shortest trial, which lasts 0.14 s, got 0.3"),
+        ([0.0, 0.3], "lead must be shorter than the shortest trial, which lasts 0.24 s, got 0.3"),
     ],
 )
 def test_leads_that_cannot_be(lead, message, trials):

@@ -1,5 +1,7 @@
 """The filter for full observation computes what the general filter computes."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -33,6 +35,7 @@ def simulated(problem, n_trials=7, seed=0):
     return mc.simulate(problem, policy, n_trials=n_trials, key=jax.random.key(seed)).observed
 
 
+@pytest.mark.slow  # the filters' values are compared quickly with their contradictions
 @for_problems()
 def test_it_is_the_general_filter(problem, rng):
     assert mc.observe(problem).fully_observed
@@ -53,6 +56,7 @@ def test_more_trials_than_a_block():
     assert_allclose(quick, general, rtol=1e-10)
 
 
+@pytest.mark.slow  # so are their derivatives, where a difference is tolerated
 def test_derivatives_agree():
     """By the world and by the gains; how these follow from the world is the solver's matter."""
     policy = mc.solve(mc.tasks.reaching())
@@ -97,10 +101,14 @@ def test_a_noise_far_smaller_than_another_counts():
 def test_too_few_channels_counted_on_is_impossible_not_wrong():
     problem = mc.tasks.reaching().replace(V=1e-3 * np.eye(5)[:, :2])
     policy = mc.solve(problem)
-    _, enough = fully_observed.fully_observed_setting(problem, policy, known_start=False, rank=3)
-    _, too_few = fully_observed.fully_observed_setting(problem, policy, known_start=False, rank=1)
-    assert enough
-    assert not too_few
+
+    @jax.jit
+    def enough(problem, policy):
+        ranks = (3, 1)
+        of = partial(fully_observed.fully_observed_setting, problem, policy, known_start=False)
+        return [of(rank=rank)[1] for rank in ranks]
+
+    assert [bool(is_enough) for is_enough in enough(problem, policy)] == [True, False]
 
 
 @pytest.mark.parametrize("channel", [0, 3, 4])
@@ -123,7 +131,8 @@ def test_missing_samples_are_left_to_the_general_filter():
     observed[2, 5, 1] = np.nan
     quick, general = both(problem, observed)
     assert_allclose(quick, general, rtol=0)
-    while_tracing = jax.jit(lambda o: mc.log_likelihood(problem, o, per_trial=True))
+    policy = mc.solve(problem)
+    while_tracing = jax.jit(lambda o: mc.log_likelihood(problem, o, policy=policy, per_trial=True))
     assert_allclose(while_tracing(observed), general, rtol=1e-12)
     complete = simulated(problem)
     assert_allclose(while_tracing(complete), both(problem, complete)[1], rtol=1e-10)

@@ -15,7 +15,7 @@ from strategies import in_time
 KEY = jax.random.key(3)
 SPREADS = {"aim_spread": 0.02, "start_spread": 0.004, "start_speed_spread": 0.03}
 CAMERA = mc.ObserverSpec(["position"], noise=1e-3)
-STEPS, LEAD = 16, 4
+STEPS, LEAD = 30, 4  # as usual for reaches, so that policies share a program
 
 
 def reached(problem, n=3, observer=CAMERA):
@@ -49,11 +49,11 @@ def test_without_motor_noise_it_is_the_dense_gaussian():
 
 def test_lengths_and_targets_may_differ():
     task = functools.partial(mc.tasks.reaching, **SPREADS)
-    samples = [np.asarray(reached(task(steps=n)).observed)[0, LEAD:] for n in (14, 16, 16)]
+    samples = [np.asarray(reached(task(steps=n)).observed)[0, LEAD:] for n in (25, 30, 30)]
     trials = mc.Trials.recorded(
         samples, dt=0.01, channels=["position"], conditions={"target": [0.1, 0.12, 0.08]}
     ).with_lead(LEAD * 0.01)
-    assert trials.lengths.tolist() == [14, 16, 16]
+    assert trials.lengths.tolist() == [25, 30, 30]
     together = mc.log_likelihood(task, trials, observer=CAMERA, per_trial=True)
     for trial, value in zip(range(3), together, strict=True):
         problem = task(

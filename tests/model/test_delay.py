@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from strategies import in_time, make_problem
+from strategies import SHAPES, in_time, make_problem
 
 KEY = jax.random.key(0)
 
@@ -24,7 +24,7 @@ def test_past_states_are_named_by_their_age():
 
 @pytest.mark.parametrize("late", in_time([1, 3], 1))
 def test_past_states_are_the_states_of_earlier_steps(late):
-    problem = mc.delay(make_problem((3, 2, 2, 2, 1), seed=0), late)
+    problem = mc.delay(make_problem(SHAPES[1], seed=0), late)
     trials = mc.simulate(problem, mc.solve(problem), n_trials=4, key=KEY)
     now = trials.states[:, :, :3]
     for age in range(1, late + 1):
@@ -33,25 +33,25 @@ def test_past_states_are_the_states_of_earlier_steps(late):
         assert_allclose(then[:, :age], jnp.broadcast_to(now[:, :1], then[:, :age].shape))
 
 
-@pytest.mark.parametrize("late", in_time([1, 3], 3))
+@pytest.mark.parametrize("late", in_time([1, 3], 1))
 def test_delayed_senses_are_the_senses_shifted(late):
     """Given the states, the senses have the mean and covariance of the original problem's senses
     `late` steps before."""
-    problem = make_problem((3, 1, 2, 1, 2), seed=2)
+    problem = make_problem(SHAPES[1], seed=2)
     delayed = mc.delay(problem, late)
     t = mc.simulate(delayed, mc.solve(delayed), n_trials=40_000, key=KEY)
-    x, y = t.states[:, :, :3], t.senses
+    x, y = np.asarray(t.states)[:, :, :3], np.asarray(t.senses)
     steps = y.shape[1]
     then = np.maximum(np.arange(steps) - late, 0)
-    H, W, D = problem.H[then], problem.W[then], problem.D[then]
-    noise = y - jnp.einsum("tkn,btn->btk", H, x[:, then])
-    scaled = jnp.einsum("tdkn,btn->btdk", D, x[:, then])
-    cov = W @ jnp.swapaxes(W, 1, 2) + jnp.einsum("btdk,btdl->btkl", scaled, scaled)
-    white = jnp.linalg.solve(jnp.linalg.cholesky(cov), noise[..., None])[..., 0]
+    H, W, D = (np.asarray(letter)[then] for letter in (problem.H, problem.W, problem.D))
+    noise = y - np.einsum("tkn,btn->btk", H, x[:, then])
+    scaled = np.einsum("tdkn,btn->btdk", D, x[:, then])
+    cov = W @ np.swapaxes(W, 1, 2) + np.einsum("btdk,btdl->btkl", scaled, scaled)
+    white = np.linalg.solve(np.linalg.cholesky(cov), noise[..., None])[..., 0]
     N = len(t)
     assert np.abs(white.mean(axis=0)).max() < 5 / np.sqrt(N)
-    second = jnp.einsum("bti,btj->tij", white, white) / N
-    assert np.abs(second - jnp.eye(2)).max() < 5 * np.sqrt(2 / N)
+    second = np.einsum("bti,btj->tij", white, white) / N
+    assert np.abs(second - np.eye(2)).max() < 5 * np.sqrt(2 / N)
 
 
 def test_a_delay_has_no_effect_on_an_agent_without_feedback():

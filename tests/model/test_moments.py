@@ -72,7 +72,7 @@ def test_simulated_moments_are_the_propagated_ones(shape, n_trials):
         assert np.mean(score**2) < 2
 
 
-@pytest.mark.parametrize("belief", in_time(FALSE_BELIEFS, "no sensory Weber noise"))
+@pytest.mark.parametrize("belief", in_time(FALSE_BELIEFS, "no sensory Weber noise", "other cost"))
 @pytest.mark.parametrize("n_trials", MANY)
 def test_wrong_beliefs_cost_more_and_the_cost_is_exact(belief, n_trials):
     problem = make_problem(SHAPES[1], seed=4, internal=False)

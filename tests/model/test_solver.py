@@ -255,13 +255,12 @@ def test_senses_without_any_noise(seed):
     start = {"initial_state_cov": np.eye(4), "initial_belief": np.ones(4)}
     plain = {"steps": 40, "Q": np.eye(4), "R": [[0.1]], **start}
     back = np.eye(4)[::-1]
-    fully_observed = mc.solve(mc.Problem(A=A, B=B, C=[0.3 * c], H=np.eye(4), **plain))
-    reverse = mc.solve(
-        mc.Problem(A=back @ A @ back, B=back @ B, C=[0.3 * back @ c], H=np.eye(4), **plain)
-    )
+    seen = mc.Problem(A=A, B=B, C=[0.3 * c], H=np.eye(4), W=np.zeros((4, 4)), **plain)
+    fully_observed = mc.solve(seen)
+    reverse = mc.solve(seen.replace(A=back @ A @ back, B=back @ B, C=[0.3 * back @ c]))
     assert_allclose(reverse.expected_cost, fully_observed.expected_cost, rtol=1e-9)
     # Almost the same as senses with very little noise.
-    almost = mc.Problem(A=A, B=B, C=[0.3 * c], H=np.eye(4), W=1e-4 * np.eye(4), **plain)
+    almost = seen.replace(W=1e-4 * np.eye(4))
     assert_allclose(mc.solve(almost).expected_cost, fully_observed.expected_cost, rtol=1e-5)
 
     H = rng.normal(size=(2, 4))

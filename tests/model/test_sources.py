@@ -29,7 +29,7 @@ def test_contributions_add_up_to_the_covariance(shape):
 def test_contributions_are_those_of_simulated_noises():
     """Each noise that a simulation added, and the first states, sent through the linear system by
     itself: what it leads to varies as much as the source contributes."""
-    problem = mc.tasks.reaching(motor_noise=0.8, steps=20, **SPREADS)
+    problem = mc.tasks.reaching(motor_noise=0.8, **SPREADS)
     policy = mc.solve(problem)
     trials = mc.simulate(problem, policy, n_trials=20_000, key=KEY)
     A, B, H = (np.asarray(getattr(problem, letter)[0]) for letter in "ABH")
@@ -44,7 +44,7 @@ def test_contributions_are_those_of_simulated_noises():
 
     def led_to(start, of_state, of_belief):
         state, belief = start, start
-        for t in range(19):
+        for t in range(len(L)):
             push = -belief @ L[t].T @ B.T
             sensed = (state - belief) @ H.T @ K[t].T
             state, belief = (
@@ -67,14 +67,14 @@ def test_contributions_are_those_of_simulated_noises():
 
 
 def test_without_motor_noise_a_contribution_is_what_is_left_when_the_others_are_off():
-    noisy = mc.tasks.reaching(motor_noise=0.0, steps=20, **SPREADS)
+    noisy = mc.tasks.reaching(motor_noise=0.0, **SPREADS)
     policy = mc.solve(noisy)
     parts, _ = by_source(noisy, policy)
     off = dict.fromkeys(SPREADS, 0.0)
-    only_aim = mc.tasks.reaching(motor_noise=0.0, steps=20, **(off | {"aim_spread": 0.03}))
+    only_aim = mc.tasks.reaching(motor_noise=0.0, **(off | {"aim_spread": 0.03}))
     alone = mc.moments(only_aim.replace(W=0 * only_aim.W), policy)
     assert_allclose(parts["aim"], alone.state_cov, rtol=1e-10, atol=1e-15)
-    only_senses = mc.moments(mc.tasks.reaching(motor_noise=0.0, steps=20), policy)
+    only_senses = mc.moments(mc.tasks.reaching(motor_noise=0.0), policy)
     assert_allclose(parts["sensory noise"], only_senses.state_cov, rtol=1e-10, atol=1e-15)
 
 

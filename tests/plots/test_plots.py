@@ -92,7 +92,13 @@ def drawn(figure):
     return figure
 
 
-@pytest.mark.parametrize("what", FITS)
+SIMPLER = (
+    "one parameter", "no information", "a prior without bounds", "on a linear scale",
+    "several channels", "one trial",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("what", in_time(FITS, *SIMPLER))
 @pytest.mark.filterwarnings("ignore:Glyph .* missing from font")
 def test_every_picture_of_a_fit_can_be_drawn(what):
     fit = FITS[what]()

@@ -21,6 +21,7 @@ from motorcost.report import (
     write_report,
 )
 from motorcost.study.settings import Study
+from strategies import in_time
 
 EVIL = "<script>alert('x')</script> \"&quot; {{ title }} </main>"
 
@@ -99,7 +100,11 @@ def test_a_report_escapes_what_users_call_things(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "what", ["nothing known", "no information", "lengths and targets", "interrupted at once"]
+    "what",
+    in_time(
+        ["nothing known", "no information", "lengths and targets", "interrupted at once"],
+        "lengths and targets",  # whose pictures are drawn with the other plots
+    ),
 )
 def test_every_fit_has_a_report(tmp_path, what):
     fit = FITS[what]()

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from motorcost.sweeps import sweep
+from strategies import in_time
 
 # What users write: a script without a guard. It notes every call in a file.
 SCRIPT = """
@@ -221,7 +222,7 @@ def test_twenty_kills(script, workers, seconds, monkeypatch):
     pd.testing.assert_frame_equal(table, undisturbed(script, monkeypatch), check_exact=True)
 
 
-@pytest.mark.parametrize("seconds", [0.2, 0.8])
+@pytest.mark.parametrize("seconds", in_time([0.2, 0.8], 0.2))
 def test_interrupted_while_workers_start(script, seconds):
     with started(script, WORKERS="2") as process:
         while not (script.parent / "results" / "sweep.json").exists():
