@@ -44,7 +44,11 @@ def comparisons(scale: Scale) -> Iterator[Comparison]:
     )
     yield Comparison("log likelihood", "Hessian", partial(_hessian, case, scale.trials), 15)
     yield Comparison(
-        f"simulate {scale.simulated:,} trials", "straight", partial(_simulations, case, scale), 15
+        f"simulate {scale.simulated:,} trials",
+        "straight",
+        partial(_simulations, case, scale),
+        15,
+        aim=1.0,
     )
     sets = f"grid of {scale.grid**3:,} parameter sets"
     yield Comparison(sets, "one by one", partial(_grid, case, scale, _one_by_one), 3, agree=1e-9)
@@ -52,7 +56,12 @@ def comparisons(scale: Scale) -> Iterator[Comparison]:
     # A quick search is stopped before it converges.
     same = None if scale.once else 1e-8
     yield Comparison(
-        f"{scale.starts}-start fit, warm", "straight", partial(_fits, case, scale), 3, agree=same
+        f"{scale.starts}-start fit, warm",
+        "straight",
+        partial(_fits, case, scale),
+        3,
+        agree=same,
+        aim=60.0,
     )
 
 
@@ -126,11 +135,12 @@ def _at(case: Reaching, trials: mc.Trials, point: Any) -> Any:
     return case.straight(point, trials)
 
 
-def our_fit(trials: mc.Trials, scale: Scale) -> float:
+def our_fit(trials: mc.Trials, scale: Scale, observer: Any = None) -> float:
     found = mc.fit(
         mc.tasks.reaching,
         trials,
         NAMES,
+        observer=observer,
         key=jax.random.key(1),
         n_starts=scale.starts,
         max_evaluations=scale.max_evaluations,

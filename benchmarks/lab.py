@@ -1,4 +1,6 @@
-"""Where the time of a lab's fit goes: `python benchmarks/lab.py [--starts N] [--trials N]`.
+"""What labs have: rows of the suite, and where the time of a lab's fit goes:
+
+    python benchmarks/lab.py [--starts N] [--trials N]
 
 Forty reaches, each with a target and a length of its own, positions at 33 Hz with noise, five free
 parameters. Printed: seconds for the policies, the likelihood and its gradient at one point, the
@@ -8,19 +10,22 @@ seed.
 
 import argparse
 import time
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+import core
 import motorcost as mc
+from cases import Reaching, Scale, recorded
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.specification import make_objective
 from motorcost.inference.grouping import group_trials
 from motorcost.model.solver import solve_each
+from timing import Comparison, Run
 
 FREE = ["effort", "velocity", "force", "motor_noise", "recording_noise"]
 OBSERVER = mc.ObserverSpec(["position"], noise=1e-3)
@@ -40,6 +45,61 @@ def reaches(n_trials: int = 40, seed: int = 0) -> mc.Trials:
         noise = 1e-3 * rng.standard_normal((int(length), 1))
         samples.append(np.asarray(trial.observed)[0, :, :1] + noise)
     return mc.Trials.recorded(samples, dt=DT, channels=["position"], conditions={"target": targets})
+
+
+def comparisons(scale: Scale) -> Iterator[Comparison]:
+    """Fits of such reaches, and of positions, beside the fit of fully observed reaches to one
+    target."""
+    case, count = Reaching(scale.steps), 4 if scale.once else 40
+    usual = f"{scale.starts}-start fit"
+    yield Comparison(
+        f"{count} own targets and lengths: {usual}",
+        "one target",
+        partial(_lab_fit, case, scale, count),
+        2,
+        aim=0.16,
+    )
+    yield Comparison(
+        f"positions with noise: {usual}",
+        "all states",
+        partial(_positions_fit, case, scale),
+        3,
+        aim=1 / 1.5,
+    )
+
+
+def _lab_fit(case: Reaching, scale: Scale, count: int) -> tuple[Run, Run]:
+    trials, usual = reaches(count), recorded(case, scale.trials)
+    return lambda: fitted(trials, scale.starts, 1, scale.max_evaluations).log_likelihood, (
+        lambda: core.our_fit(usual, scale)
+    )
+
+
+def _positions_fit(case: Reaching, scale: Scale) -> tuple[Run, Run]:
+    usual = recorded(case, scale.trials)
+    noise = 1e-3 * np.random.default_rng(0).standard_normal(usual.observed[:, :, :1].shape)
+    positions = mc.Trials.recorded(
+        np.asarray(usual.observed)[:, :, :1] + noise, dt=usual.dt, channels=["position"]
+    )
+
+    def of_positions() -> float:
+        return core.our_fit(positions, scale, observer=OBSERVER)
+
+    return of_positions, lambda: core.our_fit(usual, scale)
+
+
+def fitted(trials: mc.Trials, starts: int, seed: int, most: int | None = None) -> mc.Fit:
+    """The fit of a lab's reaches."""
+    return mc.fit(
+        mc.tasks.reaching,
+        trials,
+        FREE,
+        fixed={"dt": DT},
+        observer=OBSERVER,
+        n_starts=starts,
+        max_evaluations=most,
+        key=jax.random.key(seed),
+    )
 
 
 def seconds(run: Callable[[], Any], repeats: int) -> tuple[float, float]:
@@ -89,15 +149,7 @@ def main() -> None:
         return
     for seed in (0, 1):
         begin = time.perf_counter()
-        fit = mc.fit(
-            mc.tasks.reaching,
-            trials,
-            FREE,
-            fixed={"dt": DT},
-            observer=OBSERVER,
-            n_starts=args.starts,
-            key=jax.random.key(seed),
-        )
+        fit = fitted(trials, args.starts, seed)
         taken = time.perf_counter() - begin
         evaluations = sum(start.evaluations for start in fit.starts)
         print(

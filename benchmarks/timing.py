@@ -32,6 +32,7 @@ class Comparison:
     - `repeats`: how many turns each gets, after one that is not counted (unless `cold`).
     - `agree`: the relative difference that their results may have, None if they are not the
       same thing.
+    - `aim`: the ratio that is aimed at, if there is one.
     """
 
     what: str
@@ -40,6 +41,7 @@ class Comparison:
     repeats: int = 15
     agree: float | None = None
     cold: bool = False
+    aim: float | None = None
 
     @property
     def name(self) -> str:
@@ -60,6 +62,12 @@ class Row:
     low: float
     high: float
     repeats: int
+    aim: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether the ratio is below what is aimed at."""
+        return self.aim is not None and self.ratio < self.aim
 
 
 def compare(comparison: Comparison, repeats: int | None = None) -> Row:
@@ -83,6 +91,7 @@ def compare(comparison: Comparison, repeats: int | None = None) -> Row:
         low=float(low),
         high=float(high),
         repeats=repeats,
+        aim=comparison.aim,
     )
 
 
@@ -101,7 +110,10 @@ def _require_same(comparison: Comparison, ours: Any, theirs: Any) -> None:
         )
 
 
-HEADER = f"{'':<50}{'median':>11}   {'against':<34}{'median':>11}{'ratio':>8}  {'quartiles':<16}"
+HEADER = (
+    f"{'':<50}{'median':>11}   {'against':<34}{'median':>11}{'ratio':>8}  "
+    f"{'quartiles':<16}{'aim':>6}"
+)
 
 
 def table_row(row: Row) -> str:
@@ -110,6 +122,7 @@ def table_row(row: Row) -> str:
     return (
         f"{row.what:<50}{_time(row.seconds):>11}   {row.against:<34}"
         f"{_time(row.against_seconds):>11}{_short(row.ratio):>8}  {quartiles:<16}"
+        + ("" if row.aim is None else f"{_short(row.aim):>6}{' missed' if row.missed else ''}")
     )
 
 
