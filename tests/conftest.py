@@ -51,8 +51,8 @@ settings.load_profile("motorcost")
 
 # Compiled programs are forgotten once the process has this much memory, or this many mappings of
 # it, of which the system allows 65,530. Files share programs until then. A test adds up to 0.2 GB,
-# and no process shall have more than 2.
-MOST_BYTES = 1.75e9
+# and no process shall have more than 2 GB.
+MOST_BYTES = 1.6e9
 MOST_MAPPINGS = 30_000
 
 

@@ -1,5 +1,7 @@
 """Without signal-dependent noise complete trials share one covariance: nothing may change."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,11 +22,15 @@ def plain():
     return problem, policy, observer, jnp.moveaxis(trials.observed, 0, -1)
 
 
-def both_ways(problem, policy, observer, samples, starts=None):
+@partial(jax.jit, static_argnames="complete")
+def filtered(problem, policy, observer, samples, starts, complete):
     setting = filter_setting(problem, policy, observer, known_start=starts is not None)
+    return filter_log_likelihoods(setting, samples, starts, complete=complete)
+
+
+def both_ways(problem, policy, observer, samples, starts=None):
     return [
-        filter_log_likelihoods(setting, samples, starts, complete=complete)
-        for complete in (True, False)
+        filtered(problem, policy, observer, samples, starts, complete) for complete in (True, False)
     ]
 
 
