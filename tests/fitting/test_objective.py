@@ -426,6 +426,16 @@ def test_each_point_may_have_samples_of_its_own():
         assert_allclose(values[i], (weights[i] * each).sum(), rtol=1e-10)
 
 
+def test_what_overflows_is_impossible_without_nan():
+    """A control noise of 1e200: the policy is to do nothing, and the filter overflows."""
+    trials = record().with_conditions(gain=[0.5] * 3 + [1e200] * 3)
+    model = make_objective(walk, trials, {"effort": EFFORT}, observer=SEEN)
+    values, gradients = together(model, [[-2.0], [-2.0]], [[1, 1, 1, 0, 0, 0], [1, 1, 0, 1, 0, 0]])
+    assert np.isfinite(values[0])
+    assert values[1] == -np.inf
+    assert np.isfinite(gradients).all()
+
+
 def test_what_does_not_count_may_be_impossible():
     """A target that no policy was found for, and whose trials are left out."""
     problem = mc.tasks.reaching(steps=12)

@@ -115,7 +115,9 @@ def weighted_total(
         by_total = cotangents[0]
         if isinstance(by_total, SymbolicZero):
             slopes = {}
-        products = {i: by_total * slope for i, slope in slopes.items()}
+        # A total that does not matter has no derivative, even where its own is not a number.
+        matters = by_total != 0
+        products = {i: jnp.where(matters, by_total * slope, 0.0) for i, slope in slopes.items()}
         return [products.get(i) for i in range(len(leaves))], None
 
     total = jax.custom_vjp(total_of)
