@@ -31,6 +31,7 @@ from motorcost.inference.grouping import (
     group_trials,
 )
 from motorcost.inference.precision import raise_if_digits_are_lost
+from motorcost.model.joint import has_signal_dependent_noise
 from motorcost.model.observer import ObserverLike
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
@@ -175,17 +176,15 @@ def log_likelihoods_of(
         values, first, per_trial = run(fully_observed_log_likelihoods, settings)
         return jnp.where(per_value(enough), values, -jnp.inf), first, per_trial
 
-    def in_general(complete: bool = False) -> tuple[Array, Array, Array]:
+    def in_general(*, complete: bool = False) -> tuple[Array, Array, Array]:
         of_problem = partial(filter_setting, known_start=known_start)
         of_trials = partial(filter_log_likelihoods, complete=complete)
         return run(of_trials, for_each(of_problem)(problems, policies, observers))
 
-    if observers.fully_observed:
-        of_complete = fully_observed
-    else:  # without signal-dependent noise this is faster too
-        plain = problems.C.shape[-3] == 0 and problems.D.shape[-3] == 0
-        of_complete = partial(in_general, complete=True) if plain else in_general
-    if group.complete is False or of_complete is in_general:
+    shared = partial(in_general, complete=True)
+    of_complete = fully_observed if observers.fully_observed else shared
+    faster = observers.fully_observed or not has_signal_dependent_noise(problems)
+    if group.complete is False or not faster:
         values, first, per_trial = in_general()
     elif group.complete:
         values, first, per_trial = of_complete()

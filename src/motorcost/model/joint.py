@@ -73,7 +73,7 @@ def predict(at: Joint, mean: Mean, cov: Cov) -> tuple[Mean, Cov]:
     """
     n = mean.shape[0] // 2
     after = jnp.einsum("ij,jkb,lk->ilb", at.F, cov, at.F) + at.GG[:, :, None]
-    if at.C.shape[0] or at.D.shape[0]:
+    if has_signal_dependent_noise(at):
         second_moment = cov + mean[:, None] * mean[None, :]
         xx, hh = second_moment[:n, :n], second_moment[n:, n:]
         # sum_i Gi hh Gi' and sum_j Dj xx Dj', through the controls and senses, which are few.
@@ -85,9 +85,10 @@ def predict(at: Joint, mean: Mean, cov: Cov) -> tuple[Mean, Cov]:
     return at.F @ mean, (after + jnp.swapaxes(after, 0, 1)) / 2
 
 
-def has_signal_dependent_noise(joint: Joint) -> bool:
-    """Whether there is noise that grows with the control or the state."""
-    return bool(joint.C.shape[-3] or joint.D.shape[-3])
+def has_signal_dependent_noise(system: Joint | Problem) -> bool:
+    """Whether there is noise that grows with the control or the state. Any batch is on the first
+    axes."""
+    return bool(system.C.shape[-3] or system.D.shape[-3])
 
 
 def state_covariances(
