@@ -15,11 +15,93 @@ def test_no_delay_changes_nothing():
     assert mc.delay(problem, 0) is problem
 
 
-def test_past_states_are_named_by_their_age():
+def whole_states(p, d):
+    """The problem whose state is extended by all states of the last d steps."""
+    n, past = p.A.shape[-1], d * p.A.shape[-1]
+    steps = p.steps - 1
+    sensed_at = np.maximum(np.arange(steps) - d, 0)
+    A = np.tile(np.eye(n + past, k=-n), (steps, 1, 1))
+    A[:, :n, :n] = p.A
+    terms, noises = p.C.shape[1], p.D.shape[1]
+
+    def below(M):
+        return np.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, past), (0, 0)])
+
+    def oldest(M):
+        return np.pad(M[sensed_at], [(0, 0)] * (M.ndim - 1) + [(past, 0)])
+
+    return mc.Problem(
+        steps=p.steps,
+        A=A,
+        B=below(p.B),
+        C=[below(p.C)[:, i] for i in range(terms)],
+        V=below(p.V),
+        H=oldest(p.H),
+        W=np.asarray(p.W)[sensed_at],
+        D=[oldest(p.D)[:, j] for j in range(noises)],
+        E=below(p.E),
+        Q=np.pad(p.Q, ((0, 0), (0, past), (0, past))),
+        R=p.R,
+        initial_belief=np.tile(p.initial_belief, d + 1),
+        initial_belief_cov=np.tile(p.initial_belief_cov, (d + 1, d + 1)),
+        initial_state_cov=np.tile(p.initial_state_cov, (d + 1, d + 1)),
+        states=[*p.state_names, *(f"past {i}" for i in range(past))],
+        dt=p.dt,
+    )
+
+
+# One in which the senses are fewer numbers than the states, one in which they are not.
+LATE = [
+    mc.tasks.reaching(aim_spread=0.01, start_spread=0.02, steps=8),
+    make_problem(SHAPES[1], seed=0),
+]
+
+
+@pytest.mark.parametrize("problem", LATE, ids=["senses", "states"])
+def test_what_has_not_arrived_is_all_of_the_past_that_matters(problem):
+    """The same cost, gains and log likelihood as with all past states in the state."""
+    short, whole = mc.delay(problem, 3), whole_states(problem, 3)
+    policy, reference = mc.solve(short), mc.solve(whole)
+    n = len(problem.state_names)
+    assert_allclose(policy.expected_cost, reference.expected_cost, rtol=1e-12)
+    assert_allclose(policy.L[:, :, :n], reference.L[:, :, :n], rtol=1e-8, atol=1e-9)
+    channels = problem.state_names[:2]
+    observed = mc.simulate(
+        short, policy, n_trials=3, key=KEY, observer=mc.observe(short, channels, noise=0.01)
+    ).observed
+    values = [
+        mc.log_likelihood(late, observed, observer=mc.observe(late, channels, noise=0.01))
+        for late in (short, whole)
+    ]
+    assert_allclose(*values, rtol=1e-10)
+
+
+def test_what_has_not_arrived_is_named_by_its_age():
     problem = mc.delay(mc.tasks.tracking(), 2)
     assert problem.state_names[:3] == ("position", "velocity", "target")
-    assert problem.state_names[-1] == "target(t-2)"
-    assert problem.state_units == ("m", "m/s", "m") * 3
+    assert problem.state_names[-1] == "seen target(t-2)"
+    assert problem.state_units == ("m", "m/s", "m") + ("m", "m") * 2
+    states = mc.delay(make_problem(SHAPES[1], seed=0), 2)
+    assert states.state_names[-1] == states.state_names[2] + "(t-2)"
+
+
+def sensing_with_noise():
+    """A reach of which only the position is sensed, with noise that grows with it."""
+    reach = mc.tasks.reaching(steps=8)
+    H = np.eye(1, 5)
+    return reach.replace(H=H, W=[[0.01]], D=[0.3 * H], senses=["felt position"])
+
+
+def test_world_and_belief_remember_the_same():
+    """An agent that does not know of noise that grows with the state."""
+    late = mc.delay(sensing_with_noise().believing(D=[]), 2)
+    assert late.believed.state_names == late.state_names
+    assert late.D.shape[1] == 1
+    assert late.believed.D.shape[1] == 0
+    policy = mc.solve(late)
+    costs = mc.simulate(late, policy, n_trials=20_000, key=KEY).costs(late)
+    error = costs.std() / np.sqrt(len(costs))
+    assert abs(costs.mean() - mc.expected_cost(late, policy)) < 4 * error
 
 
 @pytest.mark.parametrize("late", in_time([1, 3], 1))
