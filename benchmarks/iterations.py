@@ -56,7 +56,7 @@ def accelerated_iterations(problem: mc.Problem, memory: int) -> jax.Array:
     """The number of iterations that the solver takes with this memory."""
     anderson.MEMORY = memory
     jax.clear_caches()
-    return solver._solve(problem, solver.TOLERANCE, MAX_ITERATIONS).iterations
+    return solver._solve(problem, solver.EXACT, MAX_ITERATIONS).iterations
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import motorcost as mc
 from motorcost.model import minima
 from motorcost.model.passes import forward_pass
-from motorcost.model.solver import MAX_ITERATIONS, TOLERANCE
+from motorcost.model.solver import EXACT, MAX_ITERATIONS
 from motorcost.numerics.linalg import batch_size
 
 SUPPORTS = {
@@ -71,14 +71,14 @@ def main() -> None:
 @jax.jit
 def lowest(problem: mc.Problem) -> Any:
     """The lowest of all minima, and its cost by a further forward pass."""
-    found = minima.lowest_minimum(problem, TOLERANCE, MAX_ITERATIONS)
+    found = minima.lowest_minimum(problem, EXACT, MAX_ITERATIONS)
     return found, forward_pass(problem, found.found.L).cost
 
 
 @jax.jit
 def first_start(problem: mc.Problem) -> Any:
     """The minimum to which the first start leads, and its cost by a further forward pass."""
-    found = minima.lowest_minimum(problem, TOLERANCE, MAX_ITERATIONS, first_only=True)
+    found = minima.lowest_minimum(problem, EXACT, MAX_ITERATIONS, first_only=True)
     return found, forward_pass(problem, found.found.L).cost
 
 

@@ -1,11 +1,14 @@
 """Which ends of searches are the same maximum, where to look again, and what refutes a maximum."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from motorcost.fitting.engine import Maximum
+from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.engine import Maximum, climb
 from motorcost.fitting.information import robust_covariance
 from motorcost.fitting.intervals import interval_text, wald_ends
 from motorcost.fitting.maxima import distinct, further_starts
@@ -74,7 +77,9 @@ def test_a_higher_value_of_one_coordinate_is_searched_from():
     def hill(x):
         return -((x[0] - 3) ** 2) - x[1] ** 2
 
-    which, starts = further_starts(evaluated(hill), [[ended([-1, 0], -16.0)]], SUPPORTS)
+    which, starts = further_starts(
+        evaluated(hill), evaluated(hill), [[ended([-1, 0], -16.0)]], SUPPORTS
+    )
     assert (which == 0).all()
     best = starts[np.argmax([hill(x) for x in starts])]
     assert hill(best) > -1.1
@@ -86,7 +91,9 @@ def test_a_plateau_is_left_for_the_middle_of_the_support():
     def plateau(x):
         return -(x[0] ** 2) + 2 * np.exp(-50 * (x[1] - 0.2) ** 2)
 
-    _, starts = further_starts(evaluated(plateau), [[ended([0, -4.9], 0.0)]], SUPPORTS)
+    _, starts = further_starts(
+        evaluated(plateau), evaluated(plateau), [[ended([0, -4.9], 0.0)]], SUPPORTS
+    )
     assert any(np.allclose(start, [0, 0]) for start in starts)
 
 
@@ -97,7 +104,7 @@ def test_a_jump_is_passed():
         return -((x - 1) ** 2).sum() - (0.3 if x[0] < 0 and x[0] > -0.05 else 0.0)
 
     stuck = [ended([-0.06, 1.0], jumping(np.array([-0.06, 1.0])), converged=False)]
-    _, starts = further_starts(evaluated(jumping), [stuck], SUPPORTS)
+    _, starts = further_starts(evaluated(jumping), evaluated(jumping), [stuck], SUPPORTS)
     assert any(jumping(start) > stuck[0].value for start in starts)
 
 
@@ -105,7 +112,9 @@ def test_nothing_is_searched_again_around_a_plain_maximum():
     def hill(x):
         return -5 * (x**2).sum()
 
-    which, starts = further_starts(evaluated(hill), [[ended([0, 0], 0.0)]], SUPPORTS)
+    which, starts = further_starts(
+        evaluated(hill), evaluated(hill), [[ended([0, 0], 0.0)]], SUPPORTS
+    )
     assert len(which) == len(starts) == 0
 
 
@@ -157,6 +166,52 @@ def test_drops_of_the_value_replace_a_curvature_that_jumps_hide():
     # It falls by 3 within a fifth, and further out by 15 per unit.
     assert found.information[0, 0, 0] > 5
     assert_allclose(found.information[0, 1, 1], 0.1, rtol=1e-2)
+
+
+class Batched(BatchedObjective):
+    """What `climb` uses of a batched objective, for a function and another that is rough."""
+
+    def __init__(self, exact, rough):
+        self.exact, self.rough, self.calls = exact, rough, 0
+        self.objective = SimpleNamespace(bounds=np.array([s.bounds for s in SUPPORTS]), n_samples=1.0)
+
+    def roughly(self):
+        return Batched(self.rough, self.rough)
+
+    def __call__(self, which, points):
+        self.calls += len(points)
+        return evaluated(self.exact)(which, points)
+
+    def with_curvatures(self, which, points):
+        return (*self(which, points), None)
+
+
+def climbed(exact, rough):
+    batched = Batched(exact, rough)
+    starts = np.array([[-1.0, 0.5], [2.0, 2.0]])
+    found, interrupted = climb(
+        batched, np.zeros(2, int), starts, 100, "gradient", lambda done: None
+    )
+    assert not interrupted
+    return batched, found
+
+
+def test_a_rough_search_ends_with_the_exact_value():
+    def hill(x):
+        return -0.5 * (x**2).sum()
+
+    batched, found = climbed(lambda x: hill(x) + 1e-4, hill)
+    assert batched.calls == 2  # one for each end
+    for end in found:
+        assert_allclose(end.point, 0, atol=1e-3)
+        assert_allclose(end.value, 1e-4, atol=1e-6)
+
+
+def test_where_the_rough_likelihood_was_another_the_exact_one_is_climbed():
+    _, found = climbed(lambda x: -0.5 * ((x - 2) ** 2).sum(), lambda x: -0.5 * (x**2).sum())
+    for end in found:
+        assert end.converged
+        assert_allclose(end.point, 2, atol=1e-3)
 
 
 def maximum(point, value, sd, **changed):

@@ -50,13 +50,20 @@ def by_hand(trials, **values):
     return mc.log_likelihood(problem, trials.observed, observer=SEEN(problem), per_trial=True)
 
 
-def together(model, points, weights, gradient=True, priors=False, observed=None):
+def together(model, points, weights, gradient=True, priors=False, observed=None, rough=False):
     """Values and gradients at points that each have their own weights (and samples)."""
     data = DataSets(observed=observed, weights=jnp.asarray(weights, float))
     which = jnp.arange(len(points))
     counted = jnp.ones(len(points))
     found = evaluate(
-        model, data, which, jnp.asarray(points), counted, gradient=gradient, priors=priors
+        model,
+        data,
+        which,
+        jnp.asarray(points),
+        counted,
+        jnp.asarray(rough),
+        gradient=gradient,
+        priors=priors,
     )
     return found.values, found.gradients
 
@@ -94,6 +101,12 @@ def test_each_trial_has_the_likelihood_of_the_problem_made_by_hand(trials):
     for k, step in enumerate(1e-4 * np.eye(2)):
         (up, down), _ = together(model, [point + step, point - step], weights[[0, 0]])
         assert_allclose(gradients[0, k], (up - down) / 2e-4, rtol=1e-5)
+
+    # Roughly, in the same program: enough for a search, and not the same.
+    roughly, slopes = together(model, [point, point], weights, rough=True)
+    assert (roughly != values).any()
+    assert_allclose(roughly, values, atol=1e-5)
+    assert_allclose(slopes, gradients, rtol=1e-4)
 
     # A trial that is left out may be impossible.
     bent = eqx.tree_at(lambda t: t.observed, trials, trials.observed.at[0, 3, 1].add(0.1))

@@ -42,7 +42,7 @@ class BatchedObjective:
     ) -> None:
         self.objective = objective
         self.data = DataSets() if data is None else data
-        self._gradient, self._priors = gradient, priors
+        self._gradient, self._priors, self._rough = gradient, priors, False
         self._has_curvatures = gradient and objective.has_curvatures
         self._cores = cores_to_use()
         # Problems that are solved side by side wait for the slowest, so with many problems at each
@@ -63,6 +63,13 @@ class BatchedObjective:
         """The same without gradients."""
         other = copy.copy(self)
         other._gradient, other._has_curvatures, other._compiled = False, False, set()
+        return other
+
+    def roughly(self) -> BatchedObjective:
+        """The same in less time, with policies that are looked for less carefully (see `evaluate`).
+        It is the same program."""
+        other = copy.copy(self)
+        other._rough = True
         return other
 
     def __call__(self, which: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -112,6 +119,7 @@ class BatchedObjective:
                     jnp.asarray(which[filled]),
                     jnp.asarray(points[filled]),
                     jnp.asarray(counted),
+                    jnp.asarray(self._rough),
                     gradient=self._gradient,
                     priors=self._priors,
                 )

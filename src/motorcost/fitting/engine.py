@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from motorcost.fitting.polishing import polish, trial_scores
 ROUNDS = 3
 # Searches stop where a step promises less than this, in log likelihood per sample.
 TOLERANCE = 1e-10
+# The same on the way, while log likelihoods are rough.
+ROUGH_TOLERANCE = 1e-7
 # Two standard errors of a parameter, by a rough curvature, are at most its support: a curvature of
 # a few scores can be far too small.
 SUPPORT_IN_ERRORS = 2.0
@@ -92,12 +95,14 @@ def search_all(
     scale: float,
     max_evaluations: int,
     method: Method = "gradient",
+    tolerance: float = TOLERANCE,
     tick: Callable[[int], None] = lambda done: None,
 ) -> tuple[list[Found], bool]:
     """Climb from all `starts` (S, p) in step, and tell whether the user interrupted.
 
     `evaluate` gives log likelihoods, gradients and rough curvatures; `scale` is the number of
-    samples (see `to_minimise`). The values that are returned are log likelihoods again.
+    samples (see `to_minimise`), and `tolerance` what a step must promise for each of them. The
+    values that are returned are log likelihoods again.
     """
     width = bounds[..., 1] - bounds[..., 0]
     least = np.where(width > 0, (SUPPORT_IN_ERRORS / np.where(width > 0, width, 1.0)) ** 2, 0.0)
@@ -114,7 +119,7 @@ def search_all(
             compressed,
             starts,
             bounds,
-            tolerance=TOLERANCE,
+            tolerance=tolerance,
             max_evaluations=max_evaluations,
             tick=tick,
         )
@@ -142,19 +147,10 @@ def maximise(
     """
     D, K, p = starts.shape
     most = default_evaluations(method, p) if max_evaluations is None else max_evaluations
-    searched = batched if method == "gradient" else batched.values_only()
     ends: list[list[Found]] = [[] for _ in range(D)]
 
     def search(which: np.ndarray, points: np.ndarray) -> bool:
-        found, interrupted = search_all(
-            lambda rows, points: searched.with_curvatures(which[rows], points),
-            points,
-            batched.objective.bounds,
-            scale=batched.objective.n_samples,
-            max_evaluations=most,
-            method=method,
-            tick=tick,
-        )
+        found, interrupted = climb(batched, which, points, most, method, tick)
         for d, end in zip(which, found, strict=True):
             ends[d].append(end)
         return interrupted
@@ -177,6 +173,60 @@ def maximise(
     ]
 
 
+def climb(
+    batched: BatchedObjective,
+    which: np.ndarray,
+    points: np.ndarray,
+    max_evaluations: int,
+    method: Method,
+    tick: Callable[[int], None],
+) -> tuple[list[Found], bool]:
+    """Climb from `points` (S, p) of the data sets `which`, and tell whether the user interrupted.
+
+    By gradients, a search climbs the rough log likelihood first. Where that turns out to be another
+    one than the exact, because the agent's policy is not that of the lowest minimum, it goes on
+    with the exact one.
+    """
+    search = partial(
+        search_all,
+        bounds=batched.objective.bounds,
+        scale=batched.objective.n_samples,
+        method=method,
+        tick=tick,
+    )
+    if method != "gradient":
+        values = batched.values_only()
+        return search(
+            lambda rows, points: values.with_curvatures(which[rows], points),
+            points,
+            max_evaluations=max_evaluations,
+        )
+    rough = batched.roughly()
+    found, interrupted = search(
+        lambda rows, points: rough.with_curvatures(which[rows], points),
+        points,
+        max_evaluations=max_evaluations,
+        tolerance=ROUGH_TOLERANCE,
+    )
+    if interrupted or not found:
+        return found, interrupted
+    exact = batched(which, np.stack([end.point for end in found]))[0]
+    off = np.array([end.value for end in found]) - exact
+    ends = [replace(end, value=float(value)) for end, value in zip(found, exact, strict=True)]
+    again = np.flatnonzero(np.isfinite(exact) & ~(np.abs(off) < AGREEMENT))
+    left = max_evaluations - max((ends[i].evaluations for i in again), default=max_evaluations)
+    if left <= 0:
+        return ends, False
+    further, interrupted = search(
+        lambda rows, points: batched.with_curvatures(which[again[rows]], points),
+        np.stack([ends[i].point for i in again]),
+        max_evaluations=left,
+    )
+    for i, end in zip(again, further, strict=True):
+        ends[i] = replace(end, evaluations=end.evaluations + ends[i].evaluations)
+    return ends, interrupted
+
+
 Search = Callable[[np.ndarray, np.ndarray], bool]
 
 
@@ -188,7 +238,10 @@ def _search_again(batched: BatchedObjective, ends: list[list[Found]], search: Se
     for _ in range(ROUNDS):
         before = {d: _highest(ends[d]) for d in left}
         which, points = further_starts(
-            batched, [found if d in left else [] for d, found in enumerate(ends)], supports
+            batched,
+            batched.roughly(),
+            [found if d in left else [] for d, found in enumerate(ends)],
+            supports,
         )
         if not len(which):
             return False

@@ -143,7 +143,7 @@ def _maxima(
 ) -> Maxima:
     """The maxima of the only data set, from the given and the drawn starts."""
     objective, total = batched.objective, n_starts + len(given_points)
-    first_look = batched if method == "gradient" else batched.values_only()
+    first_look = batched.roughly() if method == "gradient" else batched.values_only()
     starts = choose_starts(objective, first_look, jnp.stack([key]), n_starts, given_points)
     report("searching", 0, total)
     (maxima,) = maximise(

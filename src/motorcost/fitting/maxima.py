@@ -95,9 +95,13 @@ def _hill(top: Found, searches: Sequence[Found], width: np.ndarray) -> Hill:
 
 
 def further_starts(
-    evaluate: Evaluate, ends: Sequence[Sequence[Found]], supports: Sequence[Support]
+    evaluate: Evaluate,
+    roughly: Evaluate,
+    ends: Sequence[Sequence[Found]],
+    supports: Sequence[Support],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where to search again: the numbers of data sets (S,), and points (S, p).
+    """Where to search again: the numbers of data sets (S,), and points (S, p). Far from the ends,
+    values need only be known `roughly`.
 
     - Where the likelihood is higher than at the best end, found by changing one coordinate.
     - From the best end with a coordinate in the middle of its support, if the likelihood hardly
@@ -108,7 +112,7 @@ def further_starts(
     which = [d for d, best in enumerate(bests) if best is not None and np.isfinite(best.value)]
     again: list[tuple[int, np.ndarray]] = []
     points = {d: _scan(bests[d].point, supports) for d in which}  # type: ignore[union-attr]
-    values = _evaluated(evaluate, points)
+    values = _evaluated(roughly, points)
     for d in which:
         best = bests[d]
         assert best is not None

@@ -16,15 +16,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.inference.fully_observed import innovation_rank
 from motorcost.inference.grouping import KIND, group_trials, kinds_of
 from motorcost.inference.likelihood import log_likelihoods_at
+from motorcost.model.minima import Accuracy
 from motorcost.model.observer import Observer, ObserverSpec
 from motorcost.model.problem import Problem
+from motorcost.model.solver import EXACT, ROUGH
 from motorcost.model.trials import Trials
 from motorcost.numerics.compiling import lean_jit
 from motorcost.tasks.declare import Task
@@ -256,6 +258,7 @@ def evaluate(
     which: Int[Array, " S"],
     points: Float[Array, "S p"],
     counted: Float[Array, " S"],
+    rough: Bool[Array, ""],
     *,
     gradient: bool,
     priors: bool,
@@ -263,12 +266,14 @@ def evaluate(
     """The log likelihood of data set `which[i]` at `points[i]`, with its derivatives.
 
     With `priors`, the log prior is added. Points whose `counted` is 0 rather than 1 only fill up
-    the batch: their value is 0.
+    the batch: their value is 0. Where `rough` is true, policies are looked for less carefully
+    (`solver.ROUGH`): enough for a search on its way.
     """
     # Picked here, so that an accelerator is sent all data once and not at every step.
     observed = None if data.observed is None else data.observed[which]
     weights = jnp.ones((len(which), len(objective.trials)))
     weights = counted[:, None] * (weights if data.weights is None else data.weights[which])
+    accuracy = Accuracy(*(jnp.where(rough, *both) for both in zip(ROUGH, EXACT, strict=True)))
     # A copy of the point for each kind of trials: the derivatives by the copies are their scores.
     with_scores = gradient and objective.has_curvatures
     copies = points
@@ -287,6 +292,7 @@ def evaluate(
             weights=weights,
             rank=objective.rank,
             numbered=with_scores,
+            accuracy=accuracy,
         )
         assert values is not None  # there are weights
         return values, per_trial

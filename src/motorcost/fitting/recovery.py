@@ -147,7 +147,7 @@ class Recovery:
         split = jax.vmap(lambda key: jax.random.split(key, 3))(keys)
         samples = simulated_samples(self, plain, n_trials, split[:, 0], rows)
         batched = _batched(self, plain, rows, samples)
-        starts = choose_starts(batched.objective, batched, split[:, 1], self.n_starts)
+        starts = choose_starts(batched.objective, batched.roughly(), split[:, 1], self.n_starts)
         maxima = maximise(batched, starts, method=self.method)
         if any(maximum is not None and maximum.interrupted for maximum in maxima):
             raise KeyboardInterrupt

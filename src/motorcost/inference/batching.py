@@ -15,11 +15,15 @@ from jax.custom_derivatives import CustomVJPPrimal, SymbolicZero
 from jaxtyping import Array, Float, Int
 
 from motorcost.inference.elimination import NO_CONTRADICTION
-from motorcost.numerics.linalg import map_leading_axis
+from motorcost.numerics.linalg import map_batches, map_leading_axis
 
 # Trials that a filter works on at once: enough to fill the arithmetic, few enough to stay in the
 # cache. Memory does not grow with the number of trials beyond this.
 BLOCK = 127
+
+# Trials of several conditions that a filter works on at once, on a CPU: a condition with few trials
+# alone does not fill the arithmetic.
+TOGETHER = 64
 
 # Takes a setting, samples (time, channel, trial) and starts (state, trial) or None, and returns the
 # log likelihood of each trial and the index of its first contradiction.
@@ -37,9 +41,18 @@ def run_conditions(
     `weights`, the weighted total of each condition and its first contradiction. Third, the log
     likelihood of each trial in either case, without derivatives if there are weights."""
     if weights is None:
-        values, first = map_leading_axis(partial(run_blocks, run), settings, samples, starts)
+        values, first = _map_conditions(partial(run_blocks, run), settings, samples, starts)
         return values, first, values
-    return map_leading_axis(partial(weighted_total, run), settings, samples, starts, weights)
+    return _map_conditions(partial(weighted_total, run), settings, samples, starts, weights)
+
+
+def _map_conditions(run: Callable[..., Any], settings: Any, samples: Array, *others: Any) -> Any:
+    """What `run` returns for each condition, several of which are computed together if they have
+    few trials."""
+    together = TOGETHER // samples.shape[1]
+    if together <= 1 or samples.shape[0] == 1:
+        return map_leading_axis(run, settings, samples, *others)
+    return map_batches(jax.vmap(run), together, settings, samples, *others)
 
 
 def run_models(

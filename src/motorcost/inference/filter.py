@@ -8,6 +8,7 @@ All arrays have trials on the last axis.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -61,6 +62,7 @@ class Sample(eqx.Module):
     UU: Float[Array, "*T o o"]
     S_inverse: Float[Array, "*T n o"]
     noise: Float[Array, "*T o"]
+    over_all_trials: Float[Array, "*T o"]  # the variance of each channel, given no samples
     values: Float[Array, "*T o trial"]
 
 
@@ -117,8 +119,7 @@ def filter_log_likelihoods(
         return after[2].log_density, after[3]
 
     share = complete and not has_signal_dependent_noise(setting.joint)
-    run = run_filter_with_shared_covariance if share else run_filter
-    density, contradicting = run(setting, samples, starts, keep)
+    density, contradicting = run_filter(setting, samples, starts, keep, share_covariance=share)
     flat = contradicting.reshape(-1, contradicting.shape[-1])
     return density.sum(axis=0), first_contradiction(flat)
 
@@ -130,76 +131,35 @@ def run_filter(
     keep: Callable[[Any, Any], Any],
     *,
     whiten: bool = False,
+    share_covariance: bool = False,
 ) -> Any:
     """What `keep` returns for each sample, stacked along a first axis.
 
     `keep` is called with (mean, cov) of z before the sample, and with what `condition` returns.
-    With `whiten`, the update contains the whitened channels.
+
+    - `whiten`: whether the update contains the whitened channels.
+    - `share_covariance`: whether trials have one covariance, which then has a last axis of length
+      one. That is so where no noise depends on the signal and no sample is missing before the end
+      of a trial. What `keep` gets of a trial after its end then means nothing but for the log
+      density, which is zero.
     """
-    mean_1 = _first_means(setting, samples, starts)
-    # The trial without samples that `condition` needs.
-    samples = jnp.concatenate([samples, jnp.full_like(samples[:, :, :1], jnp.nan)], axis=-1)
-    mean_1 = jnp.concatenate([mean_1, setting.mean_1[:, None]], axis=-1)
-    cov_1 = jnp.broadcast_to(setting.cov_1[:, :, None], (*setting.cov_1.shape, mean_1.shape[1]))
-    allowed = tolerance(samples)
+    mean_1, cov_1 = _first_means(setting, samples, starts), setting.cov_1[:, :, None]
+    if not share_covariance:
+        cov_1 = jnp.broadcast_to(cov_1, (*setting.cov_1.shape, mean_1.shape[1]))
+    conditioned = partial(
+        condition, tolerance(samples), whiten=whiten, share_covariance=share_covariance
+    )
 
     def step(carry: Any, at: tuple[Joint, Sample]) -> Any:
         joint_step, sample = at
         before = predict(joint_step, *carry)
-        after = condition(sample, allowed, *before, whiten=whiten)
+        after = conditioned(sample, *before)
         return after[:2], keep(before, after)
 
     first_sample, later_samples = _first_and_later(_recorded(setting, samples))
     start = (mean_1, cov_1)
-    after = condition(first_sample, allowed, *start, whiten=whiten)
+    after = conditioned(first_sample, *start)
     # Derivatives compute a step again rather than keep all its intermediate values.
-    again = jax.checkpoint(step, prevent_cse=False)
-    _, later = lax.scan(again, after[:2], (setting.joint, later_samples))
-    return jax.tree.map(
-        lambda first, rest: jnp.concatenate([first[None], rest])[..., :-1],
-        keep(start, after),
-        later,
-    )
-
-
-def run_filter_with_shared_covariance(
-    setting: FilterSetting,
-    samples: Float[Array, "T o trial"],
-    starts: Float[Array, "n trial"] | None,
-    keep: Callable[[Any, Any], Any],
-) -> Any:
-    """What `run_filter` returns, where no noise depends on the signal and no sample is missing
-    before the end of a trial: then the covariance does not depend on the samples.
-
-    After the end of a trial, what `keep` gets of it means nothing but for the log density, which is
-    zero there.
-    """
-    mean_1, cov_1 = _first_means(setting, samples, starts), setting.cov_1[:, :, None]
-    ended = jnp.isnan(samples).any(axis=1)
-    allowed = tolerance(samples)
-    varying = state_covariances(setting.joint, setting.mean_1, setting.cov_1)
-    over_all_trials = jnp.einsum("toi,tij,toj->to", setting.S, varying, setting.S)
-    over_all_trials = over_all_trials + jnp.diagonal(setting.UU, axis1=1, axis2=2)
-
-    def conditioned(recorded: tuple[Sample, Array, Array], before: Any) -> Any:
-        sample, variance, ended = recorded
-        mean, cov, update, contradicting = condition(
-            sample, allowed, *before, whiten=False, over_all_trials=variance[:, None]
-        )
-        density = jnp.where(ended, 0.0, update.log_density)
-        return mean, cov, eqx.tree_at(lambda u: u.log_density, update, density), contradicting
-
-    def step(carry: Any, at: Any) -> Any:
-        joint_step, recorded = at
-        before = predict(joint_step, *carry)
-        after = conditioned(recorded, before)
-        return after[:2], keep(before, after)
-
-    first_sample, later_samples = _first_and_later(
-        (_recorded(setting, samples), over_all_trials, ended)
-    )
-    start = (mean_1, cov_1)
-    after = conditioned(first_sample, start)
     again = jax.checkpoint(step, prevent_cse=False)
     _, later = lax.scan(again, after[:2], (setting.joint, later_samples))
     return jax.tree.map(
@@ -218,7 +178,11 @@ def _first_means(
 
 def _recorded(setting: FilterSetting, samples: Float[Array, "T o trial"]) -> Sample:
     """All samples, with how they were recorded."""
-    return Sample(setting.S, setting.UU, setting.S_inverse, setting.noise, samples)
+    S, UU = setting.S, setting.UU
+    varying = state_covariances(setting.joint, setting.mean_1, setting.cov_1)
+    over_all_trials = jnp.einsum("toi,tij,toj->to", S, varying, S)
+    over_all_trials = over_all_trials + jnp.diagonal(UU, axis1=1, axis2=2)
+    return Sample(S, UU, setting.S_inverse, setting.noise, over_all_trials, samples)
 
 
 def _first_and_later(tree: Any) -> tuple[Any, Any]:
@@ -227,41 +191,36 @@ def _first_and_later(tree: Any) -> tuple[Any, Any]:
 
 
 def condition(
-    sample: Sample,
     allowed: Float[Array, "o trial"],
+    sample: Sample,
     mean: Mean,
     cov: Cov,
     *,
     whiten: bool,
-    over_all_trials: Float[Array, "o 1"] | None = None,
+    share_covariance: bool,
 ) -> tuple[Mean, Cov, Update, Bool[Array, "o trial"]]:
     """The mean and covariance of z given one more sample, the update, and which channels contradict
-    the model.
-
-    `over_all_trials` is what each channel varies by over all trials, given no samples, which
-    `rounding_floor` needs; then all channels count as present, and trials share a covariance.
-    Otherwise the last trial has no samples, and its covariance says what z varies by.
-    """
+    the model. `allowed` is what `tolerance` returns; for the rest see `run_filter`."""
     S = sample.S
     o, n = S.shape
     present = ~jnp.isnan(sample.values)
     across = jnp.einsum("oi,ijb->ojb", S, cov[:n])
     among = jnp.einsum("ojb,kj->okb", across[:, :n], S) + sample.UU[:, :, None]
-    variance = jnp.einsum("kkb->kb", among)
     channels = Channels(
         residual=jnp.where(present, sample.values - S @ mean[:n], 0.0),
         cov=among,
         noise=sample.noise,
-        floor=rounding_floor(
-            variance, variance[:, -1:] if over_all_trials is None else over_all_trials
-        ),
-        present=present if over_all_trials is None else None,
+        floor=rounding_floor(jnp.einsum("kkb->kb", among), sample.over_all_trials[:, None]),
+        present=None if share_covariance else present,
     )
     rows = None
     if whiten:
         rows = jnp.broadcast_to(jnp.pad(S, ((0, 0), (0, n)))[:, :, None], (o, *mean.shape))
     size = jnp.abs(S) @ jnp.abs(mean[:n])
     mean, cov, update = eliminate(channels, mean, cov, across, rows)
+    if share_covariance:
+        density = jnp.where(present.all(axis=0), update.log_density, 0.0)
+        update = eqx.tree_at(lambda update: update.log_density, update, density)
     contradicting = contradicts(update.unexplained, allowed, size, channels.floor)
     # A difference that is tolerated is taken into the state: errors of rounded samples do not add
     # up from step to step, and the filter for full observation, whose states are the samples,

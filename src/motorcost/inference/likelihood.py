@@ -32,10 +32,11 @@ from motorcost.inference.grouping import (
 )
 from motorcost.inference.precision import raise_if_digits_are_lost
 from motorcost.model.joint import has_signal_dependent_noise
+from motorcost.model.minima import Accuracy
 from motorcost.model.observer import ObserverLike
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
-from motorcost.model.solver import solve_each
+from motorcost.model.solver import EXACT, solve_each
 from motorcost.model.trials import Trials
 from motorcost.numerics.linalg import entries, with_entries
 
@@ -95,6 +96,7 @@ def log_likelihoods_at(
     weights: Float[Array, "S N"] | None = None,
     rank: int | None = None,
     numbered: bool = False,
+    accuracy: Accuracy = EXACT,
 ) -> tuple[Float[Array, " S"] | None, Float[Array, "S N"]]:
     """The log likelihood of each trial at each of S points; for traced code: nothing is raised.
 
@@ -103,6 +105,7 @@ def log_likelihoods_at(
     - `observed`: samples of each point's own, in place of those of `trials`.
     - `weights`: how often each trial counts: 0 leaves it out, 2 takes it twice.
     - `rank`: what `fully_observed.innovation_rank` returns for the problems, if that is known.
+    - `accuracy`: of the policies; left out, that of `solve`.
 
     Returns with `weights` the sum over trials of each point, otherwise None; and one value per
     point and trial, which has no derivative if there are weights. They are -inf where no policy is
@@ -125,7 +128,9 @@ def log_likelihoods_at(
     for (group, index), (models, samples) in zip(groups_at(points[0], None), stacked, strict=True):
         filled = index >= 0
         counts = None if weights is None else jnp.where(filled, weights[:, index], 0.0)
-        of_group, _, _, per_trial = log_likelihoods_of(models, group, samples, counts, rank)
+        of_group, _, _, per_trial = log_likelihoods_of(
+            models, group, samples, counts, rank, accuracy
+        )
         values = values.at[:, index[filled]].set(per_trial[:, filled])
         if totals is not None:
             totals = totals + of_group.sum(axis=1)
@@ -138,6 +143,7 @@ def log_likelihoods_of(
     samples: Float[Array, "S C N T o"] | None = None,
     weights: Float[Array, "S C N"] | None = None,
     rank: int | None = None,
+    accuracy: Accuracy = EXACT,
 ) -> tuple[
     Float[Array, "*values"],
     Bool[Array, "*conditions"],
@@ -156,7 +162,7 @@ def log_likelihoods_of(
     """
     problems, policies, observers = group.models if models is None else models
     if policies is None:
-        policies = _solve(problems)
+        policies = _solve(problems, accuracy)
     for_each = jax.vmap if models is None else _vmap_twice
     problems, policies = for_each(_zero_unless_converged)(problems, policies)
 
@@ -203,12 +209,13 @@ def log_likelihoods_of(
 _compiled = eqx.filter_jit(log_likelihoods_of)
 
 
-def _solve(problems: Problem) -> Policy:
+def _solve(problems: Problem, accuracy: Accuracy) -> Policy:
     """The policies of problems with one or two axes in front, all solved together."""
     axes = problems.A.shape[:-3]
     count = math.prod(axes)
     flat = jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[len(axes) :]), problems)
-    return jax.tree.map(lambda leaf: leaf.reshape(*axes, *leaf.shape[1:]), solve_each(flat))
+    policies = solve_each(flat, accuracy)
+    return jax.tree.map(lambda leaf: leaf.reshape(*axes, *leaf.shape[1:]), policies)
 
 
 def _vmap_twice(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -101,8 +101,6 @@ def iteration(
     change = largest_change(L - progress.L, L, progress.estimates)
     converged = first if separates(p) else ~first & (change <= tolerance)
     tried, acceleration = progress.acceleration.next(progress.L, L, step)
-    # The first passes were those of another problem, so they must not enter the history.
-    acceleration = acceleration.without_history(first)
     tried = jnp.where(converged, L, tried)
     forward = forward_pass(_with_noise(p, noise, progress.iterations < 0), tried)
     finite = (
@@ -129,7 +127,8 @@ def iteration(
         K=where_accepted(forward.K, progress.K),
         cost=where_accepted(forward.cost, progress.cost),
         estimates=where_accepted(forward.estimates, progress.estimates),
-        acceleration=where_accepted(acceleration, progress.acceleration.without_history(refused)),
+        # The first passes were those of another problem, so they must not enter the history.
+        acceleration=acceleration.without_history(first | ~accepted),
         iterations=progress.iterations + active,
         converged=progress.converged | (accepted & converged),
         finite=progress.finite & (finite | refused | ~active),

@@ -79,6 +79,22 @@ _ROUGH = 1e-4
 _LOWER = 1e-9
 
 
+class Accuracy(NamedTuple):
+    """How carefully a policy is looked for; the numbers may be traced.
+
+    - `tolerance`: iterations stop when another one would change no control by more than this
+      fraction of its size.
+    - `derivative`: the linear equation of the derivative is solved up to this fraction of its right
+      side.
+    - `every_start`: whether the other starts are tried wherever the first converges slowly;
+      otherwise only where it does not converge at all.
+    """
+
+    tolerance: Any
+    derivative: Any
+    every_start: Any = True
+
+
 class Found(NamedTuple):
     """What a start has led to: gains, and what is known of them (see `Progress`)."""
 
@@ -121,7 +137,7 @@ class _Jobs(NamedTuple):
 
 
 def lowest_minimum(
-    problem: Problem, tolerance: Any, max_iterations: int, *, first_only: bool = False
+    problem: Problem, accuracy: Accuracy, max_iterations: int, *, first_only: bool = False
 ) -> Lowest:
     """Look for minima from all starts, or from the first only, and take the lowest."""
     batch = problem.dt.shape
@@ -130,12 +146,12 @@ def lowest_minimum(
         lambda leaf: leaf.reshape(*leaf.shape[: leaf.ndim - len(batch)], problem.dt.size), problem
     )
     first_only = first_only or separates(problem)
-    lowest = _take_lowest(_from_all_starts(flat, tolerance, max_iterations, first_only=first_only))
+    lowest = _take_lowest(_from_all_starts(flat, accuracy, max_iterations, first_only=first_only))
     return jax.tree.map(lambda leaf: leaf.reshape(*leaf.shape[:-1], *batch), lowest)
 
 
 def _from_all_starts(
-    problem: Problem, tolerance: Any, max_iterations: int, *, first_only: bool
+    problem: Problem, accuracy: Accuracy, max_iterations: int, *, first_only: bool
 ) -> Found:
     """What each start has led to: on the last axis, the first start of all elements of the batch,
     then the second, and so on.
@@ -145,7 +161,7 @@ def _from_all_starts(
     other is better. At any time as many starts as there are elements are iterated side by side: one
     program does all.
     """
-    count = problem.dt.size
+    count, tolerance = problem.dt.size, accuracy.tolerance
     patience = max_iterations if first_only else min(_PATIENCE, max_iterations)
     empty = Found.of(Progress.empty(problem, max_iterations))
     nothing = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * STARTS, axis=-1), empty)
@@ -175,6 +191,7 @@ def _from_all_starts(
         here = jobs.lane < count
         found = jax.tree.map(lambda old, new: jnp.where(here, new, old), found, last)
         slow = tolerance ** (1 / jnp.maximum(found.iterations[:count], 1)) > _FAST
+        slow &= jnp.asarray(accuracy.every_start)
         wanted = jnp.where(is_first, slow | ~found.converged[:count], wanted)
         return number + 1, wanted & (not first_only), found
 

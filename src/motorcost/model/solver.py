@@ -18,21 +18,26 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool
 
 from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.model.alternation import separates
-from motorcost.model.minima import lowest_minimum
+from motorcost.model.minima import Accuracy, lowest_minimum
 from motorcost.model.passes import backward_pass, forward_pass
 from motorcost.model.policy import FilterGains, Gains, Policy
 from motorcost.model.problem import Problem
-from motorcost.numerics.linalg import batch_size, is_definite, map_leading_axis
+from motorcost.numerics.linalg import batch_size, is_definite, map_batches, map_leading_axis
 from motorcost.numerics.linear_equations import solve_linear
 
 # The iterations have converged if another one would change no control by more than this fraction
 # of its size.
 TOLERANCE = 1e-10
+
+# What policies are looked for with, unless a search can do with less: then derivatives are right to
+# about five digits, and the policy may be that of another minimum where there are several.
+EXACT = Accuracy(TOLERANCE, derivative=1e-13, every_start=True)
+ROUGH = Accuracy(1e-7, derivative=1e-5, every_start=False)
 
 # The default limit on the number of iterations from a start. At 200 points of its parameters'
 # supports the reaching task needed at most 40 (benchmarks/iterations.py).
@@ -76,15 +81,16 @@ def solve(
         )
     checks.positive(tolerance=tolerance)
     checks.whole("max_iterations", max_iterations, 1, "the largest number of iterations")
-    policy = _solve(problem.as_believed, tolerance, max_iterations)
+    policy = _solve(problem.as_believed, EXACT._replace(tolerance=tolerance), max_iterations)
     concrete = all(checks.is_concrete(leaf) for leaf in (policy.converged, policy.expected_cost))
     if throw and concrete and not policy.converged:
         raise ConvergenceError(_failure(policy, max_iterations))
     return policy
 
 
-def solve_each(problems: Problem) -> Policy:
-    """Solve problems that are stacked along the first axis, as `solve(..., throw=False)` would.
+def solve_each(problems: Problem, accuracy: Accuracy = EXACT) -> Policy:
+    """Solve problems that are stacked along the first axis, as `solve(..., throw=False)` would
+    unless another accuracy is asked for.
 
     They are solved in batches of the size that is fastest, and the policies are stacked along the
     first axis as well.
@@ -92,27 +98,13 @@ def solve_each(problems: Problem) -> Policy:
 
     def solve_batch(problems: Problem) -> Policy:
         batch_last = jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, -1), problems)
-        policies = _solve(batch_last.as_believed, TOLERANCE, MAX_ITERATIONS)
+        policies = _solve(batch_last.as_believed, accuracy, MAX_ITERATIONS)
         return jax.tree.map(lambda leaf: jnp.moveaxis(leaf, -1, 0), policies)
 
     count, _, n, _ = problems.B.shape
     if count == 1:
-        return map_leading_axis(partial(solve, throw=False), problems)
-    batches = -(-count // batch_size(n))
-    if batches == 1:
-        return solve_batch(problems)
-    size = -(-count // batches)
-    padding = batches * size - count
-
-    def in_batches(leaf: Array) -> Array:
-        # The last batch is filled up with copies of the last problem.
-        copies = jnp.broadcast_to(leaf[-1:], (padding, *leaf.shape[1:]))
-        return jnp.concatenate([leaf, copies]).reshape(batches, size, *leaf.shape[1:])
-
-    policies = lax.map(solve_batch, jax.tree.map(in_batches, problems))
-    return jax.tree.map(
-        lambda leaf: leaf.reshape(batches * size, *leaf.shape[2:])[:count], policies
-    )
+        return map_leading_axis(lambda p: _solve(p.as_believed, accuracy, MAX_ITERATIONS), problems)
+    return map_batches(solve_batch, batch_size(n), problems)
 
 
 def _failure(policy: Policy, max_iterations: int) -> str:
@@ -131,15 +123,15 @@ def _failure(policy: Policy, max_iterations: int) -> str:
 
 
 @partial(jax.jit, static_argnames="max_iterations")
-def _solve(problem: Problem, tolerance: float | Float[Array, ""], max_iterations: int) -> Policy:
-    constant, constant_tolerance = lax.stop_gradient((problem, tolerance))
-    lowest = lowest_minimum(constant, constant_tolerance, max_iterations)
+def _solve(problem: Problem, accuracy: Accuracy, max_iterations: int) -> Policy:
+    constant, accuracy = lax.stop_gradient((problem, accuracy))
+    lowest = lowest_minimum(constant, accuracy, max_iterations)
     last, minima = lax.stop_gradient(lowest)
     converged = last.converged & _is_valid(constant)
     # Where the iterations failed, what follows runs on a problem of zeros: its results are not
     # used, and its derivatives are zero instead of NaN.
     solved = jax.tree.map(lambda leaf: jnp.where(converged, leaf, 0.0), problem)
-    L, K = _differentiable(solved, last.L, last.K, converged)
+    L, K = _differentiable(solved, last.L, last.K, converged, accuracy.derivative)
     cost = forward_pass(solved, L).cost
     return Policy(
         L=L,
@@ -170,10 +162,10 @@ def _is_valid(problem: Problem) -> Bool[Array, "*batch"]:
 
 @jax.custom_jvp
 def _differentiable(
-    problem: Problem, L: Gains, K: FilterGains, converged: Bool[Array, "*batch"]
+    problem: Problem, L: Gains, K: FilterGains, converged: Bool[Array, "*batch"], tolerance: Any
 ) -> tuple[Gains, FilterGains]:
     """L and K themselves, which satisfy L = backward(K) and K = forward(L), with derivatives with
-    respect to the problem."""
+    respect to the problem, up to `tolerance`."""
     return L, K
 
 
@@ -183,7 +175,7 @@ def _implicit_derivative(primals: Any, tangents: Any) -> Any:
     Eliminating dK leaves the linear equation dL - backward'(0, forward'(0, dL)) =
     backward'(dp, forward'(dp, 0)), solved here without forming its matrix.
     """
-    problem, L, K, converged = primals
+    problem, L, K, converged, tolerance = primals
     # Most matrices of a problem do not depend on the free parameters. Their tangents are symbolic
     # zeros, and leaving them out makes the program much shorter.
     leaves, tree = jax.tree.flatten(problem)
@@ -196,7 +188,7 @@ def _implicit_derivative(primals: Any, tangents: Any) -> Any:
         return jax.tree.unflatten(tree, [by_index.get(i, leaf) for i, leaf in enumerate(leaves)])
 
     # Called again here, so that the derivative can itself be differentiated.
-    L, K = _differentiable(problem, L, K, converged)
+    L, K = _differentiable(problem, L, K, converged, tolerance)
     _, backward = jax.linearize(lambda values, K: backward_pass(with_values(values), K), values, K)
     _, forward = jax.linearize(lambda values, L: forward_pass(with_values(values), L).K, values, L)
     fixed = jax.tree.map(jnp.zeros_like, values)
@@ -205,8 +197,8 @@ def _implicit_derivative(primals: Any, tangents: Any) -> Any:
         L_dot = lax.custom_linear_solve(
             lambda v: v - backward(fixed, forward(fixed, v)),
             L_dot,
-            solve_linear,
-            transpose_solve=solve_linear,
+            partial(solve_linear, tolerance=tolerance),
+            transpose_solve=partial(solve_linear, tolerance=tolerance),
         )
     L_dot = jnp.where(converged, L_dot, 0.0)
     return (L, K), (L_dot, jnp.where(converged, forward(values_dot, L_dot), 0.0))

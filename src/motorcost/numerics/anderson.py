@@ -30,10 +30,15 @@ _COLLINEAR = 1e-11
 
 
 class Acceleration(NamedTuple):
-    """The history of the last evaluations: how g(x) and the residual g(x) - x changed."""
+    """The history of the last evaluations: how g(x) and the residual g(x) - x changed.
+
+    Histories are dropped by `remembered` alone: copies of the arrays would take as long as the
+    evaluations themselves.
+    """
 
     image_changes: Float[Array, "memory i j k *batch"]
     residual_changes: Float[Array, "memory i j k *batch"]
+    remembered: Bool[Array, "memory *batch"]  # which of the changes count
     products: Float[Array, "memory memory *batch"]  # inner products of the residuals' changes
     image: Unknown  # the last g(x)
     residual: Unknown  # the last g(x) - x
@@ -43,8 +48,8 @@ class Acceleration(NamedTuple):
     def empty(cls, x: Unknown) -> Acceleration:
         """A history without evaluations, for unknowns of the shape of `x`."""
         batch, changes = x.shape[3:], jnp.zeros((MEMORY, *x.shape))
-        infinite = jnp.full(batch, jnp.inf)
-        return cls(changes, changes, jnp.zeros((MEMORY, MEMORY, *batch)), x, x, infinite)
+        none, infinite = jnp.zeros((MEMORY, *batch), bool), jnp.full(batch, jnp.inf)
+        return cls(changes, changes, none, jnp.zeros((MEMORY, MEMORY, *batch)), x, x, infinite)
 
     def without_history(self, where: Bool[Array, "*batch"]) -> Acceleration:
         """The same, but where `where` is true the next step is a plain one."""
@@ -59,22 +64,24 @@ class Acceleration(NamedTuple):
         residual = image - x
         size = norm(residual)
         restart = ~(size < self.size) | jnp.isinf(self.size)
-        slot = (jnp.arange(MEMORY) == step % MEMORY).reshape(-1, *[1] * x.ndim)
+        slot = step % MEMORY
+        image_changes = self.image_changes.at[slot].set(image - self.image)
+        residual_changes = self.residual_changes.at[slot].set(residual - self.residual)
+        is_newest = (jnp.arange(MEMORY) == slot).reshape(MEMORY, *[1] * size.ndim)
+        remembered = (self.remembered | is_newest) & ~restart
 
-        def with_newest(changes: Array, newest: Array) -> Array:
-            return jnp.where(restart, 0.0, jnp.where(slot, newest, changes))
+        def with_remembered(change: Unknown) -> Float[Array, "memory *batch"]:
+            return jnp.where(remembered, inner_product(residual_changes, change), 0.0)
 
-        image_changes = with_newest(self.image_changes, image - self.image)
-        residual_changes = with_newest(self.residual_changes, residual - self.residual)
-        newest_products = inner_product(residual_changes, residual - self.residual)
-        row = slot.reshape(-1, *[1] * (x.ndim - 3))
-        products = jnp.where(row[None], newest_products[:, None], self.products)
-        products = jnp.where(row[:, None], newest_products[None], products)
-        products = jnp.where(restart, 0.0, products)
-        right_side = inner_product(residual_changes, residual)[:, None]
-        weights = solve_semidefinite(products, right_side, _COLLINEAR * diagonal(products))
-        weights = weights.reshape(MEMORY, 1, 1, 1, *size.shape)
-        following = image - (weights * image_changes).sum(axis=0)
+        newest_products = with_remembered(residual - self.residual)
+        products = jnp.where(is_newest[None], newest_products[:, None], self.products)
+        products = jnp.where(is_newest[:, None], newest_products[None], products)
+        products = jnp.where(remembered[None] & remembered[:, None], products, 0.0)
+        weights = solve_semidefinite(
+            products, with_remembered(residual)[:, None], _COLLINEAR * diagonal(products)
+        )[:, 0]
+        # Written out: a sum over the first axis is computed element by element.
+        following = image - sum(weights[k] * image_changes[k] for k in range(MEMORY))
         return following, Acceleration(
-            image_changes, residual_changes, products, image, residual, size
+            image_changes, residual_changes, remembered, products, image, residual, size
         )

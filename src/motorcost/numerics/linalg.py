@@ -69,6 +69,27 @@ def map_leading_axis(run: Callable[..., Any], *stacked: Any) -> Any:
     return jax.vmap(run)(*stacked)
 
 
+def map_batches(run: Callable[..., Any], size: int, *stacked: Any) -> Any:
+    """Apply `run` to at most `size` entries along the first axis of the arguments at a time, and
+    join the results.
+
+    `run` takes and returns arrays with that axis. The last batch is filled up with copies of the
+    last entry.
+    """
+    count = jax.tree.leaves(stacked)[0].shape[0]
+    batches = -(-count // size)
+    if batches == 1:
+        return run(*stacked)
+    size = -(-count // batches)
+
+    def in_batches(leaf: Array) -> Array:
+        copies = jnp.broadcast_to(leaf[-1:], (batches * size - count, *leaf.shape[1:]))
+        return jnp.concatenate([leaf, copies]).reshape(batches, size, *leaf.shape[1:])
+
+    results = lax.map(lambda batch: run(*batch), jax.tree.map(in_batches, stacked))
+    return jax.tree.map(lambda leaf: leaf.reshape(batches * size, *leaf.shape[2:])[:count], results)
+
+
 def with_leading_axis(tree: Any) -> Any:
     """The same arrays with an axis of length one before the others."""
     return jax.tree.map(lambda leaf: entries(leaf, None), tree)
