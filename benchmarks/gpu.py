@@ -44,10 +44,12 @@ def measure(sets: int, *, gradient: bool) -> dict[str, Any]:
     model = make_objective(mc.tasks.reaching, trials, ["effort", "velocity", "force"])
     centre = model.point({"effort": 1e-5, "velocity": 0.2, "force": 0.02})
     points = centre + 0.5 * jax.random.normal(jax.random.key(1), (sets, len(centre)))
-    which, counted = jnp.zeros(sets, int), jnp.ones(sets)
+    which, counted, rough = jnp.zeros(sets, int), jnp.ones(sets), jnp.asarray(False)
 
     def run() -> Any:
-        found = evaluate(model, DataSets(), which, points, counted, gradient=gradient, priors=False)
+        found = evaluate(
+            model, DataSets(), which, points, counted, rough, gradient=gradient, priors=False
+        )
         return jax.block_until_ready(found)
 
     begin = time.perf_counter()
