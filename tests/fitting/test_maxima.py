@@ -173,7 +173,9 @@ class Batched(BatchedObjective):
 
     def __init__(self, exact, rough):
         self.exact, self.rough, self.calls = exact, rough, 0
-        self.objective = SimpleNamespace(bounds=np.array([s.bounds for s in SUPPORTS]), n_samples=1.0)
+        self.objective = SimpleNamespace(
+            bounds=np.array([s.bounds for s in SUPPORTS]), n_samples=1.0
+        )
 
     def roughly(self):
         return Batched(self.rough, self.rough)

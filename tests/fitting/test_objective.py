@@ -481,7 +481,7 @@ def test_the_rank_is_the_largest_of_all_conditions():
         conditions={"shaking": [0.0, 0.0, 0.01, 0.01]},
     )
     model = make_objective(task, both, {"effort": mc.LogUniform(1e-8, 1e-2)})
-    assert model.rank == 2
+    assert model.structure.rank == 2
     value, _ = together(model, [[np.log(1e-5)]], np.ones((1, 4)), gradient=False)
     alone = mc.log_likelihood(quiet, still.observed) + mc.log_likelihood(problem, trials.observed)
     assert_allclose(value[0], alone, rtol=1e-9)

@@ -143,11 +143,11 @@ def test_repr_of_a_small_problem_names_everything():
 
 def test_repr_of_a_large_problem_fits_a_screen():
     problem = mc.delay(mc.tasks.reaching(), 25).believing(C=[])
-    assert len(problem.state_names) == 130
+    assert len(problem.state_names) == 80
     lines = repr(problem).splitlines()
     assert len(lines) <= 8
     assert max(map(len, lines)) <= 80
-    assert lines[1].startswith("  130 states: position (m), velocity (m/s)")
+    assert lines[1].startswith("  80 states: position (m), velocity (m/s)")
     assert lines[1].endswith(", ...")
 
 

@@ -23,6 +23,8 @@ from motorcost.errors import InputError
 from motorcost.inference.fully_observed import innovation_rank
 from motorcost.inference.grouping import KIND, group_trials, kinds_of
 from motorcost.inference.likelihood import log_likelihoods_at
+from motorcost.inference.structure import UNKNOWN, Structure
+from motorcost.model.joint import can_vary
 from motorcost.model.minima import Accuracy
 from motorcost.model.observer import Observer, ObserverSpec
 from motorcost.model.problem import Problem
@@ -99,7 +101,7 @@ class Objective(eqx.Module):
     coordinates: tuple[Coordinate, ...] = eqx.field(static=True)
     fixed: tuple[tuple[str, Any], ...] = eqx.field(static=True)
     groupings: tuple[Grouping, ...] = eqx.field(static=True, default=())
-    rank: int | None = eqx.field(static=True, default=None)  # of the innovation, where known
+    structure: Structure = eqx.field(static=True, default=UNKNOWN)  # of the problems
     notes: tuple[str, ...] = eqx.field(static=True, default=())
     defaults: tuple[tuple[str, float], ...] = eqx.field(static=True, default=())  # of the task
 
@@ -227,7 +229,7 @@ class Objective(eqx.Module):
 
     def log_likelihoods(self, point: Point) -> Float[Array, " N"]:
         """The log likelihood of each trial; -inf for all where the model has no policy."""
-        return log_likelihoods_at(self.at, point[None], self.trials, rank=self.rank)[1][0]
+        return log_likelihoods_at(self.at, point[None], self.trials, structure=self.structure)[1][0]
 
     def log_prior(self, point: Any) -> Float[Array, ""]:
         """The log prior of all coordinates, up to a constant."""
@@ -290,7 +292,7 @@ def evaluate(
             objective.trials,
             observed=observed,
             weights=weights,
-            rank=objective.rank,
+            structure=objective.structure,
             numbered=with_scores,
             accuracy=accuracy,
         )
@@ -327,24 +329,30 @@ def scores(objective: Objective, point: Point) -> tuple[Float[Array, " N"], Floa
     return values, derivatives
 
 
-@lean_jit
-def step_and_rank(objective: Objective, data: DataSets) -> tuple[Float[Array, ""], Int[Array, ""]]:
-    """The time step of the task's problems, and the largest rank of an innovation.
+def step_and_structure(objective: Objective, data: DataSets) -> tuple[float, Structure]:
+    """The time step of the task's problems, and what they have in common.
 
     Taken over all lengths, conditions and data sets, at a few points well within the supports,
     because at their ends noises may vanish.
     """
+    dt, rank, varying = _step_and_structure(objective, data)
+    return float(dt), Structure(int(rank), tuple(np.flatnonzero(varying).tolist()))
+
+
+@lean_jit
+def _step_and_structure(objective: Objective, data: DataSets) -> tuple[Array, Array, Array]:
     parts = jnp.array([-0.1, 0.0, 0.1])
     supports = objective.supports
 
-    def at(part: Array, data_set: Array) -> tuple[Array, Array]:
+    def at(part: Array, data_set: Array) -> tuple[Array, Array, Array]:
         point = jnp.stack([*(s.middle + part * s.width for s in supports), data_set])
         make = objective.at(point, data.columns)
         problems = [group.problem for group, _ in group_trials(make, objective.trials, None, None)]
         ranks = [jax.vmap(innovation_rank)(problem).max() for problem in problems]
-        return problems[0].dt[0], jnp.stack(ranks).max()
+        varying = [jax.vmap(can_vary)(problem).any(axis=0) for problem in problems]
+        return problems[0].dt[0], jnp.stack(ranks).max(), jnp.stack(varying).any(axis=0)
 
     of_data_sets = jax.vmap(at, in_axes=(None, 0))
     data_sets = jnp.arange(data.count, dtype=float)
-    dt, rank = jax.vmap(of_data_sets, in_axes=(0, None))(parts, data_sets)
-    return dt.ravel()[0], rank.max()
+    dt, rank, varying = jax.vmap(of_data_sets, in_axes=(0, None))(parts, data_sets)
+    return dt.ravel()[0], rank.max(), varying.any(axis=(0, 1))

@@ -20,7 +20,7 @@ from motorcost.fitting.derivative_free import METHODS, Method, check_available
 from motorcost.fitting.engine import Maxima, maximise
 from motorcost.fitting.information import AT_BOUND
 from motorcost.fitting.intervals import standard_errors, wald_ends
-from motorcost.fitting.objective import DataSets, Objective, step_and_rank
+from motorcost.fitting.objective import DataSets, Objective, step_and_structure
 from motorcost.fitting.specification import (
     FixedObserver,
     Free,
@@ -207,8 +207,8 @@ def _batched(
     )
     check_available(recovery.method, objective.bounds)
     data = DataSets(observed=samples, columns=columns)
-    _, rank = step_and_rank(objective, data)
-    objective = replace(objective, rank=int(rank))
+    _, structure = step_and_structure(objective, data)
+    objective = replace(objective, structure=structure)
     return BatchedObjective(objective, data, expected=D * recovery.n_starts)
 
 

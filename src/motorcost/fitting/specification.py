@@ -13,7 +13,13 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.fitting.objective import Coordinate, DataSets, Grouping, Objective, step_and_rank
+from motorcost.fitting.objective import (
+    Coordinate,
+    DataSets,
+    Grouping,
+    Objective,
+    step_and_structure,
+)
 from motorcost.model.observer import Observer, ObserverLike, ObserverSpec, resolve_observer
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials, trials_in_model_units
@@ -58,10 +64,10 @@ def make_objective(
         defaults=default_numbers(task),
     )
     objective = _in_model_units(objective)
-    dt, rank = step_and_rank(objective, DataSets())
+    dt, structure = step_and_structure(objective, DataSets())
     if not np.isclose(dt, step, rtol=1e-6):  # a task with a step of its own
-        _wrong_step(step, float(dt))
-    return dataclasses.replace(objective, rank=int(rank))
+        _wrong_step(step, dt)
+    return dataclasses.replace(objective, structure=structure)
 
 
 def default_numbers(task: Task) -> tuple[tuple[str, float], ...]:

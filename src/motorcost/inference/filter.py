@@ -14,6 +14,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array, Bool, Float, Int
@@ -47,12 +48,20 @@ class FilterSetting(eqx.Module):
     """What all trials of one problem share in the filter."""
 
     joint: Joint
+    among: Joint | None  # the same for the entries of z that vary, if others do not
     S: Float[Array, "T o n"]
     UU: Float[Array, "T o o"]
     S_inverse: Float[Array, "T n o"]  # Moore and Penrose's
     mean_1: Float[Array, " z"]
     cov_1: Float[Array, "z z"]
     noise: Float[Array, "T o"]  # the least variance of each channel given those before it
+    varying: tuple[int, ...] | None = eqx.field(static=True, default=None)  # these entries
+
+    def entries(self) -> tuple[np.ndarray, np.ndarray]:
+        """The entries of z whose covariance is followed, and those among them of x."""
+        z = len(self.mean_1)
+        entries = np.arange(z) if self.varying is None else np.array(self.varying, int)
+        return entries, entries[entries < z // 2]
 
 
 class Sample(eqx.Module):
@@ -81,9 +90,15 @@ def start_moments(
 
 
 def filter_setting(
-    problem: Problem, policy: Policy, observer: Observer, *, known_start: bool
+    problem: Problem,
+    policy: Policy,
+    observer: Observer,
+    *,
+    known_start: bool,
+    varying: tuple[int, ...] | None = None,
 ) -> FilterSetting:
-    """What all trials of one problem share in the filter."""
+    """What all trials of one problem share in the filter. `varying` are the entries of z that can
+    vary, if these are known (see `Structure`)."""
     joint = joint_system(problem, policy)
     mean_1, cov_1 = start_moments(problem, known_start=known_start)
     S, n = observer.S, problem.A.shape[-1]
@@ -92,13 +107,21 @@ def filter_setting(
     new_noise = UU.at[1:].add(process)
     return FilterSetting(
         joint=joint,
+        among=None if varying is None else joint.among(varying),
         S=S,
         UU=UU,
         S_inverse=jax.vmap(lambda S: solve_semidefinite(mmT(S, S), S).T)(S),
         mean_1=mean_1,
         cov_1=cov_1,
         noise=jnp.diagonal(jax.vmap(semidefinite_cholesky)(new_noise), axis1=1, axis2=2) ** 2,
+        varying=varying,
     )
+
+
+def is_enough(setting: FilterSetting) -> Bool[Array, ""]:
+    """Whether no other entry of z varies than those whose covariance is followed."""
+    assert setting.varying is not None
+    return setting.joint.is_all_that_varies(setting.varying, setting.cov_1)
 
 
 def filter_log_likelihoods(
@@ -143,16 +166,23 @@ def run_filter(
       of a trial. What `keep` gets of a trial after its end then means nothing but for the log
       density, which is zero.
     """
-    mean_1, cov_1 = _first_means(setting, samples, starts), setting.cov_1[:, :, None]
+    entries, of_state = setting.entries()
+    mean_1 = _first_means(setting, samples, starts)
+    cov_1 = setting.cov_1[np.ix_(entries, entries)][:, :, None]
     if not share_covariance:
-        cov_1 = jnp.broadcast_to(cov_1, (*setting.cov_1.shape, mean_1.shape[1]))
+        cov_1 = jnp.broadcast_to(cov_1, (*cov_1.shape[:2], mean_1.shape[1]))
     conditioned = partial(
-        condition, tolerance(samples), whiten=whiten, share_covariance=share_covariance
+        condition,
+        tolerance(samples),
+        None if setting.varying is None else (entries, of_state),
+        whiten=whiten,
+        share_covariance=share_covariance,
     )
 
-    def step(carry: Any, at: tuple[Joint, Sample]) -> Any:
-        joint_step, sample = at
-        before = predict(joint_step, *carry)
+    def step(carry: Any, at: tuple[Joint, Joint | None, Sample]) -> Any:
+        joint_step, among, sample = at
+        mean, cov = carry
+        before = predict(joint_step, mean, cov, among)
         after = conditioned(sample, *before)
         return after[:2], keep(before, after)
 
@@ -161,7 +191,7 @@ def run_filter(
     after = conditioned(first_sample, *start)
     # Derivatives compute a step again rather than keep all its intermediate values.
     again = jax.checkpoint(step, prevent_cse=False)
-    _, later = lax.scan(again, after[:2], (setting.joint, later_samples))
+    _, later = lax.scan(again, after[:2], (setting.joint, setting.among, later_samples))
     return jax.tree.map(
         lambda first, rest: jnp.concatenate([first[None], rest]), keep(start, after), later
     )
@@ -192,6 +222,7 @@ def _first_and_later(tree: Any) -> tuple[Any, Any]:
 
 def condition(
     allowed: Float[Array, "o trial"],
+    varying: tuple[np.ndarray, np.ndarray] | None,
     sample: Sample,
     mean: Mean,
     cov: Cov,
@@ -200,12 +231,16 @@ def condition(
     share_covariance: bool,
 ) -> tuple[Mean, Cov, Update, Bool[Array, "o trial"]]:
     """The mean and covariance of z given one more sample, the update, and which channels contradict
-    the model. `allowed` is what `tolerance` returns; for the rest see `run_filter`."""
+    the model. `allowed` is what `tolerance` returns, `varying` the entries of z to which `cov`
+    belongs, and those of x, if it is not all; for the rest see `run_filter`."""
     S = sample.S
     o, n = S.shape
+    entries, of_state = (slice(None), slice(None)) if varying is None else varying
+    S_varying = S[:, of_state]
+    x = S_varying.shape[1]
     present = ~jnp.isnan(sample.values)
-    across = jnp.einsum("oi,ijb->ojb", S, cov[:n])
-    among = jnp.einsum("ojb,kj->okb", across[:, :n], S) + sample.UU[:, :, None]
+    across = jnp.einsum("oi,ijb->ojb", S_varying, cov[:x])
+    among = jnp.einsum("ojb,kj->okb", across[:, :x], S_varying) + sample.UU[:, :, None]
     channels = Channels(
         residual=jnp.where(present, sample.values - S @ mean[:n], 0.0),
         cov=among,
@@ -217,7 +252,8 @@ def condition(
     if whiten:
         rows = jnp.broadcast_to(jnp.pad(S, ((0, 0), (0, n)))[:, :, None], (o, *mean.shape))
     size = jnp.abs(S) @ jnp.abs(mean[:n])
-    mean, cov, update = eliminate(channels, mean, cov, across, rows)
+    conditional_mean, cov, update = eliminate(channels, mean[entries], cov, across, rows)
+    mean = mean.at[entries].set(conditional_mean)
     if share_covariance:
         density = jnp.where(present.all(axis=0), update.log_density, 0.0)
         update = eqx.tree_at(lambda update: update.log_density, update, density)

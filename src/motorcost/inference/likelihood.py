@@ -17,7 +17,7 @@ from motorcost.errors import InputError
 from motorcost.inference.batching import Filter, run_conditions, run_models
 from motorcost.inference.diagnose import raise_if_failed
 from motorcost.inference.elimination import NO_CONTRADICTION
-from motorcost.inference.filter import filter_log_likelihoods, filter_setting
+from motorcost.inference.filter import filter_log_likelihoods, filter_setting, is_enough
 from motorcost.inference.fully_observed import (
     fully_observed_log_likelihoods,
     fully_observed_setting,
@@ -31,6 +31,7 @@ from motorcost.inference.grouping import (
     group_trials,
 )
 from motorcost.inference.precision import raise_if_digits_are_lost
+from motorcost.inference.structure import UNKNOWN, Structure
 from motorcost.model.joint import has_signal_dependent_noise
 from motorcost.model.minima import Accuracy
 from motorcost.model.observer import ObserverLike
@@ -94,7 +95,7 @@ def log_likelihoods_at(
     *,
     observed: Float[Array, "S N T o"] | None = None,
     weights: Float[Array, "S N"] | None = None,
-    rank: int | None = None,
+    structure: Structure = UNKNOWN,
     numbered: bool = False,
     accuracy: Accuracy = EXACT,
 ) -> tuple[Float[Array, " S"] | None, Float[Array, "S N"]]:
@@ -104,7 +105,7 @@ def log_likelihoods_at(
       if it is `numbered` (see `group_trials`).
     - `observed`: samples of each point's own, in place of those of `trials`.
     - `weights`: how often each trial counts: 0 leaves it out, 2 takes it twice.
-    - `rank`: what `fully_observed.innovation_rank` returns for the problems, if that is known.
+    - `structure`: what is known of the problems.
     - `accuracy`: of the policies; left out, that of `solve`.
 
     Returns with `weights` the sum over trials of each point, otherwise None; and one value per
@@ -129,7 +130,7 @@ def log_likelihoods_at(
         filled = index >= 0
         counts = None if weights is None else jnp.where(filled, weights[:, index], 0.0)
         of_group, _, _, per_trial = log_likelihoods_of(
-            models, group, samples, counts, rank, accuracy
+            models, group, samples, counts, structure, accuracy
         )
         values = values.at[:, index[filled]].set(per_trial[:, filled])
         if totals is not None:
@@ -142,7 +143,7 @@ def log_likelihoods_of(
     group: Group,
     samples: Float[Array, "S C N T o"] | None = None,
     weights: Float[Array, "S C N"] | None = None,
-    rank: int | None = None,
+    structure: Structure = UNKNOWN,
     accuracy: Accuracy = EXACT,
 ) -> tuple[
     Float[Array, "*values"],
@@ -177,15 +178,20 @@ def log_likelihoods_of(
     known_start = group.starts is not None
 
     def fully_observed() -> tuple[Array, Array, Array]:
-        of_problem = partial(fully_observed_setting, known_start=known_start, rank=rank)
+        of_problem = partial(fully_observed_setting, known_start=known_start, rank=structure.rank)
         settings, enough = for_each(of_problem)(problems, policies)
         values, first, per_trial = run(fully_observed_log_likelihoods, settings)
         return jnp.where(per_value(enough), values, -jnp.inf), first, per_trial
 
     def in_general(*, complete: bool = False) -> tuple[Array, Array, Array]:
-        of_problem = partial(filter_setting, known_start=known_start)
+        of_problem = partial(filter_setting, known_start=known_start, varying=structure.varying)
         of_trials = partial(filter_log_likelihoods, complete=complete)
-        return run(of_trials, for_each(of_problem)(problems, policies, observers))
+        settings = for_each(of_problem)(problems, policies, observers)
+        values, first, per_trial = run(of_trials, settings)
+        if structure.varying is not None:
+            enough = for_each(is_enough)(settings)
+            values = jnp.where(per_value(enough), values, -jnp.inf)
+        return values, first, per_trial
 
     shared = partial(in_general, complete=True)
     of_complete = fully_observed if observers.fully_observed else shared

@@ -10,30 +10,65 @@ Moments of many trials have the trials on the last axis: mean (z, trial), covari
 (z, z, trial). Every operation is then arithmetic on vectors of trials.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 
 Mean = Float[Array, "z trial"]
-# An axis of length one stands for a covariance that all trials share.
-Cov = Float[Array, "z z #trial"]
+# Of all entries of z, or of those that vary. An axis of length one stands for a covariance that all
+# trials share.
+Cov = Float[Array, "v v #trial"]
 
 
 class Joint(eqx.Module):
-    """The matrices of the joint system, one per step along the first axis."""
+    """The matrices of the joint system, one per step along the first axis. Of the z entries, x
+    belong to the state and h to the estimate: n each, unless some are left out (see `among`)."""
 
     F: Float[Array, "*steps z z"]
     GG: Float[Array, "*steps z z"]  # G G', the covariance of the additive noise
-    L: Float[Array, "*steps m n"]
-    C: Float[Array, "*steps c n m"]
-    K: Float[Array, "*steps n k"]
-    D: Float[Array, "*steps d k n"]
+    L: Float[Array, "*steps m h"]
+    C: Float[Array, "*steps c x m"]
+    K: Float[Array, "*steps h k"]
+    D: Float[Array, "*steps d k x"]
+
+    def among(self, entries: tuple[int, ...]) -> Joint:
+        """What moves the covariance of these entries of z, if no other entry varies."""
+        n = self.K.shape[-2]
+        chosen = np.array(entries, int)
+        x, h = chosen[chosen < n], chosen[chosen >= n] - n
+        return Joint(
+            F=self.F[..., chosen[:, None], chosen],
+            GG=self.GG[..., chosen[:, None], chosen],
+            L=self.L[..., h],
+            C=self.C[..., x, :],
+            K=self.K[..., h, :],
+            D=self.D[..., x],
+        )
+
+    def is_all_that_varies(
+        self, entries: tuple[int, ...], cov_1: Float[Array, "z z"]
+    ) -> Bool[Array, ""]:
+        """Whether no other entry of z than these varies."""
+        z, n = cov_1.shape[0], cov_1.shape[0] // 2
+        others = np.array([i for i in range(z) if i not in entries], int)
+        x, h = others[others < n], others[others >= n] - n
+        moved = [
+            self.F[:, others][..., list(entries)],
+            self.GG[:, others],
+            cov_1[others],
+            self.C[..., x, :],
+            self.K[:, None, h] @ self.D,
+        ]
+        return ~jnp.stack([(part != 0).any() for part in moved]).any()
 
 
 def joint_system(problem: Problem, policy: Policy) -> Joint:
@@ -66,23 +101,51 @@ def joint_start(problem: Problem) -> tuple[Float[Array, " z"], Float[Array, "z z
     return jnp.concatenate([m1, m1]), jnp.block([[P + S, P], [P, P]])
 
 
-def predict(at: Joint, mean: Mean, cov: Cov) -> tuple[Mean, Cov]:
+def predict(at: Joint, mean: Mean, cov: Cov, varying: Joint | None = None) -> tuple[Mean, Cov]:
     """Return mean and covariance of z one step later; exact for any distribution of z.
 
-    Without signal-dependent noise a covariance that all trials share stays one.
+    Without signal-dependent noise a covariance that all trials share stays one. If `cov` is that of
+    some entries of z, outside of which nothing varies, `varying` is what `Joint.among` returns for
+    them.
     """
     n = mean.shape[0] // 2
-    after = jnp.einsum("ij,jkb,lk->ilb", at.F, cov, at.F) + at.GG[:, :, None]
+    among = at if varying is None else varying
+    x = among.C.shape[-2]  # the number of entries that belong to the state
+    after = jnp.einsum("ij,jkb,lk->ilb", among.F, cov, among.F) + among.GG[:, :, None]
     if has_signal_dependent_noise(at):
-        second_moment = cov + mean[:, None] * mean[None, :]
-        xx, hh = second_moment[:n, :n], second_moment[n:, n:]
-        # sum_i Gi hh Gi' and sum_j Dj xx Dj', through the controls and senses, which are few.
-        uu = jnp.einsum("aj,jkb,ck->acb", at.L, hh, at.L)
-        motor = jnp.einsum("ija,acb,ikc->jkb", at.C, uu, at.C)
-        ss = jnp.einsum("iaj,jkb,ick->acb", at.D, xx, at.D)
-        sensory = jnp.einsum("ja,acb,kc->jkb", at.K, ss, at.K)
-        after = after.at[:n, :n].add(motor).at[n:, n:].add(sensory)
+        # Second moments: sum_i Gi hh Gi' and sum_j Dj xx Dj', through the controls and senses,
+        # which are few.
+        u, s = at.L @ mean[n:], jnp.einsum("iaj,jb->iab", at.D, mean[:n])
+        uu = jnp.einsum("aj,jkb,ck->acb", among.L, cov[x:, x:], among.L) + u[:, None] * u[None, :]
+        ss = jnp.einsum("iaj,jkb,ick->acb", among.D, cov[:x, :x], among.D)
+        ss = ss + jnp.einsum("iab,icb->acb", s, s)
+        motor = jnp.einsum("ija,acb,ikc->jkb", among.C, uu, among.C)
+        sensory = jnp.einsum("ja,acb,kc->jkb", among.K, ss, among.K)
+        after = after.at[:x, :x].add(motor).at[x:, x:].add(sensory)
     return at.F @ mean, (after + jnp.swapaxes(after, 0, 1)) / 2
+
+
+def can_vary(problem: Problem) -> Bool[Array, " z"]:
+    """Which entries of z = (x, xh) can vary over trials, with whatever gains are optimal."""
+    p, b = problem, problem.as_believed
+
+    def rows(M: Float[Array, "steps *any n c"]) -> Bool[Array, " n"]:
+        return (M != 0).any(axis=(*range(M.ndim - 2), M.ndim - 1))
+
+    def closed(varies: Bool[Array, " n"], A: Float[Array, "steps n n"]) -> Bool[Array, " n"]:
+        """What these entries change in the course of time, too."""
+        depends = (A != 0).any(axis=0)
+        for _ in range(A.shape[-1]):
+            varies = varies | (depends & varies[None]).any(axis=1)
+        return varies
+
+    at_first = [jnp.diagonal(cov) != 0 for cov in (p.initial_belief_cov, p.initial_state_cov)]
+    # The agent corrects what it can err in.
+    err = jnp.diagonal(b.initial_state_cov) != 0
+    corrected = closed(err | rows(b.V) | rows(b.E) | rows(b.C), b.A)
+    state = at_first[0] | at_first[1] | rows(p.V) | rows(p.C) | rows(p.B)
+    estimate = at_first[0] | at_first[1] | corrected | rows(p.E) | rows(b.B)
+    return jnp.concatenate([closed(state, p.A), closed(estimate, b.A)])
 
 
 def has_signal_dependent_noise(system: Joint | Problem) -> bool:
