@@ -32,7 +32,8 @@ class Scale:
     simulated: int = 10_000
     all_steps: tuple[int, ...] = (30, 100, 300, 1_000)
     all_trials: tuple[int, ...] = (10, 100, 1_000, 10_000, 100_000)
-    delays: tuple[int, ...] = (0, 1, 3, 9)  # 5, 10, 20 and 50 states
+    delays: tuple[int, ...] = (0, 1, 3, 9)  # 5, 8, 14 and 32 states
+    all_delays: tuple[int, ...] = (0, 2, 5, 10, 20, 48)  # 5 to 149 states
     once: bool = False  # a single turn, whatever a comparison asks for
 
 
@@ -47,6 +48,7 @@ QUICK = Scale(
     all_steps=(5,),
     all_trials=(3,),
     delays=(1,),
+    all_delays=(1,),
     once=True,
 )
 

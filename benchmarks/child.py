@@ -1,6 +1,6 @@
 """A job in a separate process, which prints its measurements as JSON.
 
-    python benchmarks/child.py JOB [--quick] [--cores N] [--trials N] [--steps N]
+    python benchmarks/child.py JOB [--quick] [--cores N] [--trials N] [--steps N] [--delay N]
 
 Used by processes.py and growth.py. Jobs that begin with `first` are timed on their first call,
 compilation included; the others, except imports, on later calls.
@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int)
     parser.add_argument("--trials", type=int)
     parser.add_argument("--steps", type=int)
+    parser.add_argument("--delay", type=int, default=0)
     args = parser.parse_args()
     if args.cores:  # before JAX counts them
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
@@ -55,11 +56,12 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     from cases import FULL, QUICK, Reaching, point, recorded, value, value_and_gradient
 
     scale = QUICK if args.quick else FULL
-    case = Reaching(args.steps or scale.steps)
+    case = Reaching(args.steps or scale.steps, args.delay)
     n_trials = args.trials or scale.trials
     trials = recorded(case, min(n_trials, 100))
     # The same trials repeated: simulating many takes more memory than evaluating them.
-    observed = jnp.asarray(np.resize(np.asarray(trials.observed), (n_trials, case.steps, 5)))
+    one_by_one = np.asarray(trials.observed)
+    observed = jnp.asarray(np.resize(one_by_one, (n_trials, *one_by_one.shape[1:])))
     many = mc.Trials(observed, trials.times)
     straight = "straight" in args.job
     call: Callable[[], Any]

@@ -1,9 +1,9 @@
-"""Growth of time and memory of a value and gradient with trials and with time steps.
+"""Growth of time and memory of a value and gradient with trials, time steps and states.
 
     python benchmarks/growth.py [--quick] [-o FILE.json] [--draw FILE.svg]
 
 Each size runs in a process of its own, whose peak memory is taken: Python, JAX, compilation and
-data included. Reaching task, fully observed, the solver included.
+data included. Reaching task, fully observed, the solver included; more states by delayed senses.
 """
 
 import argparse
@@ -25,25 +25,37 @@ RESULTS = Path(__file__).parent / "results" / "growth.json"
 
 
 def measure(scale: Scale) -> dict[str, Any]:
-    """Seconds and peak bytes, by number of trials (at the usual T) and by T (at the usual
-    number of trials)."""
-    sizes = {"trials": scale.all_trials, "steps": scale.all_steps}
+    """Seconds and peak bytes, by number of trials (at the usual T), by T (at the usual number of
+    trials), and by the number of states (with few trials)."""
+    short, long = (3, 5) if scale.once else (20, 60)
+    sizes: dict[str, list[tuple[int, dict[str, int]]]] = {
+        "trials": [(size, {"trials": size}) for size in scale.all_trials],
+        "steps": [(size, {"steps": size}) for size in scale.all_steps],
+        "states": [
+            (5 + 3 * delay, {"delay": delay, "steps": long, "trials": short})
+            for delay in scale.all_delays
+        ],
+    }
     found: dict[str, Any] = {"machine": machine()}
     for what, values in sizes.items():
         found[what] = []
-        for size in values:
-            measured = child(scale, "gradient", **{what: size})
+        for size, options in values:
+            measured = child(scale, "gradient", **options)
             found[what].append({"size": size, **measured})
             mebibytes = measured["peak_bytes"] / 2**20
-            print(f"{what} {size:>7,}: {measured['seconds']:.4f} s, {mebibytes:.0f} MiB")
+            print(
+                f"{what} {size:>7,}: {measured['seconds']:.4f} s, {mebibytes:.0f} MiB", flush=True
+            )
     return found
 
 
 def draw(found: dict[str, Any]) -> Figure:
-    """Time and peak memory against both sizes, on logarithmic scales, with a slope of one."""
-    figure = Figure(figsize=(7, 5), layout="constrained")
-    axes = figure.subplots(2, 2, sharex="col", sharey="row")
-    for column, (what, label) in enumerate((("trials", "trials"), ("steps", "time steps T"))):
+    """Time and peak memory against all sizes, on logarithmic scales, with a slope of one; for
+    states, with a slope of three."""
+    figure = Figure(figsize=(9.5, 5), layout="constrained")
+    axes = figure.subplots(2, 3, sharex="col", sharey="row")
+    columns = {"trials": ("trials", 1), "steps": ("time steps T", 1), "states": ("states", 3)}
+    for column, (what, (label, power)) in enumerate(columns.items()):
         rows = found[what]
         size = np.array([row["size"] for row in rows])
         seconds = np.array([row["seconds"] for row in rows])
@@ -51,8 +63,9 @@ def draw(found: dict[str, Any]) -> Figure:
         data = np.array([row["data_bytes"] for row in rows]) / 2**20
         _panel(axes[0, column], size, seconds, BLUE, "value and gradient")
         # Through the largest size, where the constant cost of a call matters least.
-        linear = seconds[-1] * size / size[-1]
-        axes[0, column].plot(size, linear, color=GREY, linewidth=1, linestyle="--", label="linear")
+        growing = seconds[-1] * (size / size[-1]) ** power
+        name = "linear" if power == 1 else "cubic"
+        axes[0, column].plot(size, growing, color=GREY, linewidth=1, linestyle="--", label=name)
         _panel(axes[1, column], size, peak, ORANGE, "peak of the process")
         axes[1, column].plot(
             size, data, color=GREY, linewidth=1, linestyle=":", label="the data alone"
@@ -60,7 +73,7 @@ def draw(found: dict[str, Any]) -> Figure:
         axes[1, column].set_xlabel(label)
     axes[0, 0].set_ylabel("time (s)")
     axes[1, 0].set_ylabel("memory (MiB)")
-    for ax in axes[:, 0]:
+    for ax in (*axes[:, 0], axes[0, 2]):
         ax.legend(frameon=False, fontsize=8)
     return figure
 

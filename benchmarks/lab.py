@@ -129,6 +129,7 @@ def parts(trials: mc.Trials) -> dict[str, Callable[[], Any]]:
         "policies": lambda: policies(jnp.asarray(point)),
         "log likelihood": lambda: without(zero, point[None]),
         "with its gradient": lambda: with_gradient(zero, point[None]),
+        "with its gradient, roughly": lambda: with_gradient.roughly()(zero, point[None]),
     }
 
 

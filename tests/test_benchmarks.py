@@ -155,6 +155,6 @@ def test_growth_is_drawn():
         {"size": n, "seconds": 1e-3 * n, "peak_bytes": 10**8 + n, "data_bytes": 1200 * n}
         for n in (10, 100, 1_000)
     ]
-    figure = growth.draw({"trials": rows, "steps": rows})
+    figure = growth.draw({"trials": rows, "steps": rows, "states": rows})
     labels = {ax.get_xlabel() for ax in figure.axes} | {ax.get_ylabel() for ax in figure.axes}
     assert {"trials", "time steps T", "time (s)", "memory (MiB)"} <= labels

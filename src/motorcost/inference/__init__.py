@@ -4,6 +4,7 @@ In reading order:
 
 - `grouping`: from what a user hands in to groups of trials that share problems.
 - `elimination`: condition a Gaussian on one sample, channel by channel; contradictions.
+- `structure`: what can be known of problems before a program is compiled.
 - `filter`: the filter over state and belief, for any observer.
 - `fully_observed`: the same, faster, where every state is recorded without noise.
 - `batching`: run a filter over models, conditions and blocks of trials.
