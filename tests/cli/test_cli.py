@@ -149,7 +149,7 @@ def test_interruption_is_said(tmp_path):
     # Where the tests run in the background, interruptions would be ignored.
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{listen}; from motorcost import cli; print('ready', flush=True); cli.main()"
-    command = [sys.executable, "-c", code, "simulate", "tracking", "--trials", "5000"]
+    command = [sys.executable, "-c", code, "simulate", "tracking", "--trials", "40000"]
     # As users run it: programs compiled in a hurry, as in these tests, answer slowly.
     usual = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
     with subprocess.Popen(

@@ -15,52 +15,66 @@ def test_no_delay_changes_nothing():
     assert mc.delay(problem, 0) is problem
 
 
-def whole_states(p, d):
-    """The problem whose state is extended by all states of the last d steps."""
-    n, past = p.A.shape[-1], d * p.A.shape[-1]
-    steps = p.steps - 1
-    sensed_at = np.maximum(np.arange(steps) - d, 0)
+def whole_states(p, late):
+    """The problem whose state is extended by all states of the last steps, of which the senses
+    measure those that were `late` steps ago."""
+    n, k, steps = len(p.state_names), len(p.sense_names), p.steps - 1
+    past = max(late) * n
     A = np.tile(np.eye(n + past, k=-n), (steps, 1, 1))
     A[:, :n, :n] = p.A
-    terms, noises = p.C.shape[1], p.D.shape[1]
 
     def below(M):
         return np.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, past), (0, 0)])
 
-    def oldest(M):
-        return np.pad(M[sensed_at], [(0, 0)] * (M.ndim - 1) + [(past, 0)])
+    def sensed(M):
+        result = np.zeros((steps, k, n + past))
+        for t in range(steps):
+            for i, d in enumerate(late):
+                result[t, i, d * n : (d + 1) * n] = M[max(t - d, 0), i]
+        return result
 
+    W = np.stack([[p.W[max(t - d, 0), i] for i, d in enumerate(late)] for t in range(steps)])
+    copies = max(late) + 1
     return mc.Problem(
         steps=p.steps,
         A=A,
         B=below(p.B),
-        C=[below(p.C)[:, i] for i in range(terms)],
+        C=list(np.moveaxis(below(p.C), 1, 0)),
         V=below(p.V),
-        H=oldest(p.H),
-        W=np.asarray(p.W)[sensed_at],
-        D=[oldest(p.D)[:, j] for j in range(noises)],
+        H=sensed(p.H),
+        W=W,
+        D=[sensed(p.D[:, j]) for j in range(p.D.shape[1])],
         E=below(p.E),
         Q=np.pad(p.Q, ((0, 0), (0, past), (0, past))),
         R=p.R,
-        initial_belief=np.tile(p.initial_belief, d + 1),
-        initial_belief_cov=np.tile(p.initial_belief_cov, (d + 1, d + 1)),
-        initial_state_cov=np.tile(p.initial_state_cov, (d + 1, d + 1)),
+        initial_belief=np.tile(p.initial_belief, copies),
+        initial_belief_cov=np.tile(p.initial_belief_cov, (copies, copies)),
+        initial_state_cov=np.tile(p.initial_state_cov, (copies, copies)),
         states=[*p.state_names, *(f"past {i}" for i in range(past))],
         dt=p.dt,
     )
 
 
-# One in which the senses are fewer numbers than the states, one in which they are not.
-LATE = [
-    mc.tasks.reaching(aim_spread=0.01, start_spread=0.02, steps=8),
-    make_problem(SHAPES[1], seed=0),
-]
+REACH = mc.tasks.reaching(aim_spread=0.01, start_spread=0.02, steps=8)
+RANDOM = make_problem(SHAPES[1], seed=0)
+# Few senses and many states, or the other way round; all senses late, or not all.
+LATE = {
+    "senses": (REACH, 3, [3, 3, 3]),
+    "some senses": (REACH, {"felt velocity": 1, "felt position": 3}, [3, 1, 0]),
+    "states": (RANDOM, 3, [3, 3]),
+    "states for some": (
+        RANDOM.replace(W=np.diag([1.0, 2.0]), D=[[[0.1, 0.2, 0.3], [0, 0, 0]]]),
+        {"sense_1": 2, "sense_2": 1},
+        [2, 1],
+    ),
+}
 
 
-@pytest.mark.parametrize("problem", LATE, ids=["senses", "states"])
-def test_what_has_not_arrived_is_all_of_the_past_that_matters(problem):
+@pytest.mark.parametrize("case", list(LATE))
+def test_what_has_not_arrived_is_all_of_the_past_that_matters(case):
     """The same cost, gains and log likelihood as with all past states in the state."""
-    short, whole = mc.delay(problem, 3), whole_states(problem, 3)
+    problem, delays, late = LATE[case]
+    short, whole = mc.delay(problem, delays), whole_states(problem, late)
     policy, reference = mc.solve(short), mc.solve(whole)
     n = len(problem.state_names)
     assert_allclose(policy.expected_cost, reference.expected_cost, rtol=1e-12)
@@ -166,6 +180,14 @@ def test_impossible_delays_are_refused():
         mc.delay(mc.tasks.reaching(), 30)
     with pytest.raises(mc.InputError, match="delayed already"):
         mc.delay(mc.delay(mc.tasks.reaching(), 1), 1)
+    with pytest.raises(mc.InputError, match="unknown sense 'felt positions': did you mean felt po"):
+        mc.delay(mc.tasks.reaching(), {"felt positions": 1})
+    with pytest.raises(mc.InputError, match=r"the delay of felt force .* must be at least 0"):
+        mc.delay(mc.tasks.reaching(), {"felt force": -1})
+    with pytest.raises(
+        mc.InputError, match=r"noises of sense_1 and sense_2 are correlated.* got 2 and 0"
+    ):
+        mc.delay(RANDOM, {"sense_1": 2})
 
 
 @pytest.mark.usefixtures("as_users_call_it")

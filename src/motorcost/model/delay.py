@@ -1,8 +1,11 @@
 """Delayed senses."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from motorcost import checks
@@ -10,8 +13,13 @@ from motorcost.errors import InputError
 from motorcost.model.problem import Problem
 
 
-def delay(problem: Problem, steps: int) -> Problem:
-    """Return the problem with senses that arrive `steps` time steps late.
+def delay(problem: Problem, steps: int | Mapping[str, int]) -> Problem:
+    """Return the problem with senses that arrive late.
+
+    **Arguments:**
+
+    - `steps`: the delay of all senses in time steps, or a mapping from the names of senses to their
+      delays; senses that it leaves out are not late.
 
     What arrives at time t was sensed, with the noise of that time, at t - steps. The state is
     extended by what has been sensed (without its noise) and has not arrived yet, named
@@ -19,82 +27,157 @@ def delay(problem: Problem, steps: int) -> Problem:
     are fewer. Before the first step the state is taken to have been that of the first. The agent
     knows of the delay, and its estimate includes what has not arrived.
     """
-    d = checks.whole("steps", steps, 0, "the delay in time steps")
-    if d >= problem.steps:
+    late = _delays(problem, steps)
+    if max(late) >= problem.steps:
         raise InputError(
-            f"the delay must be shorter than the trial of {problem.steps} steps, got {d}"
+            f"the delay must be shorter than the trial of {problem.steps} steps, got {max(late)}"
         )
-    past = {*_past_names(problem.state_names, 1), *_past_names(problem.sense_names, 1)}
-    if past & set(problem.state_names):
+    names = (*problem.state_names, *problem.sense_names)
+    if {f"{name}(t-1)" for name in names} & set(problem.state_names):
         raise InputError("the problem is delayed already: delay the original problem by the sum")
-    if d == 0:
+    if not any(late):
         return problem
     worlds = [problem] if problem.believed is None else [problem, problem.believed]
-    n, k = len(problem.state_names), len(problem.sense_names)
+    for world in worlds:
+        _require_separate_noises(world, late)
     # World and belief must have the same states.
-    of_senses = max(k * (1 + world.D.shape[1]) for world in worlds)
-    delayed = [_delayed(world, d, of_senses if of_senses < n else None) for world in worlds]
+    terms = max(world.D.shape[1] for world in worlds)
+    fewer = sum(late) * (1 + terms) < max(late) * len(problem.state_names)
+    memory = _memory_of_senses(problem, late, terms) if fewer else _memory_of_states(problem, late)
+    delayed = [_delayed(world, late, memory) for world in worlds]
     return delayed[0] if len(delayed) == 1 else delayed[0].with_believed(delayed[1])
 
 
-def _past_names(names: tuple[str, ...], age: int) -> tuple[str, ...]:
-    """The names of the states or senses `age` steps ago."""
-    return tuple(f"{name}(t-{age})" for name in names)
+def _delays(problem: Problem, steps: int | Mapping[str, int]) -> tuple[int, ...]:
+    """The delay of each sense."""
+    names = problem.sense_names
+    if not isinstance(steps, Mapping):
+        return (checks.whole("steps", steps, 0, "the delay in time steps"),) * len(names)
+    of_senses = {
+        checks.one_of("sense", name, names): checks.whole(
+            f"the delay of {name}", d, 0, "time steps by which it is late"
+        )
+        for name, d in steps.items()
+    }
+    return tuple(of_senses.get(name, 0) for name in names)
 
 
-def _delayed(p: Problem, d: int, remembered: int | None) -> Problem:
-    """The problem whose state is extended by the last d values of what is sensed, `remembered`
-    numbers each; by the last d states if that is None."""
-    n, k, terms = len(p.state_names), len(p.sense_names), p.D.shape[1]
-    # What arrives at t was sensed at t - d; in the first d steps arrives what is sensed first.
-    sensed_at = jnp.maximum(jnp.arange(p.steps - 1) - d, 0)
-    if remembered is None:
-        kept = jnp.broadcast_to(jnp.eye(n), (p.steps - 1, n, n))
-        H, D = p.H[sensed_at], p.D[sensed_at]
-        names, units = p.state_names, p.state_units
-    else:
-        # H x, and D_j x for each noise that grows with the state, one below the other.
-        kept = jnp.concatenate([p.H, *(p.D[:, j] for j in range(terms))], axis=1)
-        kept = jnp.pad(kept, ((0, 0), (0, remembered - kept.shape[1]), (0, 0)))
-        blocks = jnp.eye(remembered).reshape(-1, k, remembered)
-        H, D = blocks[0], blocks[1 : 1 + terms]
-        noises = [f"noise {j} of {name}" for j in range(1, len(blocks)) for name in p.sense_names]
-        names, units = (*p.sense_names, *noises), p.sense_units * len(blocks)
-    g = kept.shape[1]
+def _require_separate_noises(problem: Problem, late: Sequence[int]) -> None:
+    """Raise if one noise disturbs senses whose delays differ: it would have to be the same number
+    at different times."""
+    noises = [problem.W, *(problem.D[:, j] for j in range(problem.D.shape[1]))]
+    if not all(checks.is_concrete(noise) for noise in noises):
+        return
+    columns = [(np.asarray(noise) != 0).any(axis=0) for noise in noises]
+    disturbed = [*columns[0].T, *(terms.any(axis=1) for terms in columns[1:])]
+    for senses in disturbed:
+        together = np.flatnonzero(senses).tolist()
+        for first, other in pairwise(together):
+            if late[first] != late[other]:
+                names = problem.sense_names
+                raise InputError(
+                    f"the noises of {names[first]} and {names[other]} are correlated, so both "
+                    f"must have the same delay, got {late[first]} and {late[other]}"
+                )
 
-    def on_present(M: Float[Array, "... n c"]) -> Float[Array, "... N c"]:
-        """M with rows of zeros for the past, which it does not change."""
-        return jnp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, d * g), (0, 0)])
 
-    def of_oldest(M: Float[Array, "... k g"]) -> Float[Array, "... k N"]:
-        """M with columns of zeros for all but the oldest."""
-        return jnp.pad(M, [(0, 0)] * (M.ndim - 1) + [(n + (d - 1) * g, 0)])
+class _Memory(NamedTuple):
+    """What is kept of the past: numbers that are linear in the state, each for some steps.
 
-    # All that is kept moves on by one step into the past.
-    A = jnp.zeros((p.steps - 1, n + d * g, n + d * g)).at[:, :n, :n].set(p.A)
-    A = A.at[:, n : n + g, :n].set(kept)
-    A = A.at[:, n + g :, n : n + (d - 1) * g].set(jnp.eye((d - 1) * g))
-    start = jnp.concatenate([jnp.eye(n)] + [kept[0]] * d)  # at first, the past is the present
-    C, D = on_present(p.C), of_oldest(D)
-    all_names = [*p.state_names]
-    for age in range(1, d + 1):
-        all_names += _past_names(names, age)
+    - `names`, `units`, `ages`: of each number; for how many steps it is kept.
+    - `of_states`: whether the numbers are the states.
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    ages: tuple[int, ...]
+    of_states: bool
+
+    def places(self) -> dict[tuple[int, int], int]:
+        """Where each number of each age is, after the states of the present."""
+        kept = [
+            (number, age)
+            for age in range(1, max(self.ages) + 1)
+            for number in range(len(self.ages))
+            if age <= self.ages[number]
+        ]
+        return {key: place for place, key in enumerate(kept)}
+
+
+def _memory_of_states(problem: Problem, late: Sequence[int]) -> _Memory:
+    names = problem.state_names
+    return _Memory(names, problem.state_units, (max(late),) * len(names), of_states=True)
+
+
+def _memory_of_senses(problem: Problem, late: Sequence[int], terms: int) -> _Memory:
+    """H x, and D_j x for each noise that grows with the state."""
+    noises = [f"noise {j} of {name}" for j in range(1, 1 + terms) for name in problem.sense_names]
+    return _Memory(
+        (*problem.sense_names, *noises),
+        problem.sense_units * (1 + terms),
+        tuple(late) * (1 + terms),
+        of_states=False,
+    )
+
+
+def _delayed(p: Problem, late: Sequence[int], memory: _Memory) -> Problem:
+    """The problem whose state is extended by a memory from which its senses are read."""
+    n, k, steps = len(p.state_names), len(p.sense_names), p.steps - 1
+    places = {key: n + place for key, place in memory.places().items()}
+    size = n + len(places)
+    kept = jnp.broadcast_to(jnp.eye(n), (steps, n, n))
+    if not memory.of_states:
+        kept = jnp.concatenate([p.H, *(p.D[:, j] for j in range(p.D.shape[1]))], axis=1)
+        kept = jnp.pad(kept, ((0, 0), (0, len(memory.ages) - kept.shape[1]), (0, 0)))
+    # What arrives at t was sensed before; in the first steps arrives what is sensed first.
+    sensed_at = np.maximum(np.arange(steps)[:, None] - np.array(late), 0)
+
+    def read(M: Float[Array, "steps k n"], term: int) -> Float[Array, "steps k N"]:
+        """What H (term 0) or a term of D measures, from the memory."""
+        then = M[sensed_at, np.arange(k)]
+        present = range(n)
+        if memory.of_states:
+            columns = [[places[i, d] for i in present] if d else [*present] for d in late]
+            return jnp.zeros((steps, k, size)).at[:, np.arange(k)[:, None], columns].set(then)
+        delayed = [(i, places[term * k + i, d]) for i, d in enumerate(late) if d]
+        senses, columns = np.array(delayed).T
+        result = jnp.pad(then, ((0, 0), (0, 0), (0, size - n))).at[:, senses].set(0.0)
+        return result.at[:, senses, columns].set(1.0)
+
+    def below(M: Float[Array, "... n c"]) -> Float[Array, "... N c"]:
+        """M with rows of zeros for the memory, which it does not change."""
+        return jnp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, size - n), (0, 0)])
+
+    numbers = np.array([number for number, _ in places])
+    # A number of age 1 comes from the present, another from the number that was a step younger.
+    younger = np.zeros((size - n, size - n))
+    for (number, age), place in places.items():
+        if age > 1:
+            younger[place - n, places[number, age - 1] - n] = 1.0
+    newest = np.array([age == 1 for _, age in places])
+    from_present = jnp.where(newest[:, None], kept[:, numbers], 0.0)
+    from_memory = jnp.broadcast_to(younger, (steps, *younger.shape))
+    memory_rows = jnp.concatenate([from_present, from_memory], axis=2)
+    A = jnp.concatenate([jnp.pad(p.A, ((0, 0), (0, 0), (0, size - n))), memory_rows], axis=1)
+    start = jnp.concatenate([jnp.eye(n), kept[0][numbers]])  # at first, the past is the present
+    C = below(p.C)
 
     def at_start(cov: Float[Array, "n n"]) -> Any:
         return start @ cov @ start.T
 
     return p.with_believed(None).replace(
         A=A,
-        B=on_present(p.B),
+        B=below(p.B),
         C=[C[:, i] for i in range(C.shape[1])],
-        V=on_present(p.V),
-        H=of_oldest(H),
-        W=p.W[sensed_at],
-        D=[D[..., j, :, :] for j in range(terms)],
-        E=on_present(p.E),
-        Q=jnp.pad(p.Q, ((0, 0), (0, d * g), (0, d * g))),
+        V=below(p.V),
+        H=read(p.H, 0),
+        W=p.W[sensed_at, np.arange(k)],
+        D=[read(p.D[:, j], 1 + j) for j in range(p.D.shape[1])],
+        E=below(p.E),
+        Q=jnp.pad(p.Q, ((0, 0), (0, size - n), (0, size - n))),
         initial_belief=start @ p.initial_belief,
         initial_belief_cov=at_start(p.initial_belief_cov),
         initial_state_cov=at_start(p.initial_state_cov),
-        states=dict(zip(all_names, (*p.state_units, *units * d), strict=True)),
+        states=dict(zip(p.state_names, p.state_units, strict=True))
+        | {f"{memory.names[i]}(t-{age})": memory.units[i] for i, age in places},
     )
