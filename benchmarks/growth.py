@@ -51,10 +51,10 @@ def measure(scale: Scale) -> dict[str, Any]:
 
 def draw(found: dict[str, Any]) -> Figure:
     """Time and peak memory against all sizes, on logarithmic scales, with a slope of one; for
-    states, with a slope of three."""
+    states, with a slope of two."""
     figure = Figure(figsize=(9.5, 5), layout="constrained")
     axes = figure.subplots(2, 3, sharex="col", sharey="row")
-    columns = {"trials": ("trials", 1), "steps": ("time steps T", 1), "states": ("states", 3)}
+    columns = {"trials": ("trials", 1), "steps": ("time steps T", 1), "states": ("states", 2)}
     for column, (what, (label, power)) in enumerate(columns.items()):
         rows = found[what]
         size = np.array([row["size"] for row in rows])
@@ -64,7 +64,7 @@ def draw(found: dict[str, Any]) -> Figure:
         _panel(axes[0, column], size, seconds, BLUE, "value and gradient")
         # Through the largest size, where the constant cost of a call matters least.
         growing = seconds[-1] * (size / size[-1]) ** power
-        name = "linear" if power == 1 else "cubic"
+        name = "linear" if power == 1 else "quadratic"
         axes[0, column].plot(size, growing, color=GREY, linewidth=1, linestyle="--", label=name)
         _panel(axes[1, column], size, peak, ORANGE, "peak of the process")
         axes[1, column].plot(
