@@ -47,10 +47,10 @@ def run_conditions(
 
 
 def _map_conditions(run: Callable[..., Any], settings: Any, samples: Array, *others: Any) -> Any:
-    """What `run` returns for each condition, several of which are computed together if they have
-    few trials."""
+    """What `run` returns for each condition; on a CPU, several that have few trials are computed
+    together, and on an accelerator all."""
     together = TOGETHER // samples.shape[1]
-    if together <= 1 or samples.shape[0] == 1:
+    if together <= 1 or samples.shape[0] == 1 or jax.default_backend() != "cpu":
         return map_leading_axis(run, settings, samples, *others)
     return map_batches(jax.vmap(run), together, settings, samples, *others)
 

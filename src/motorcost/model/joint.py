@@ -135,9 +135,12 @@ def can_vary(problem: Problem) -> Bool[Array, " z"]:
     def closed(varies: Bool[Array, " n"], A: Float[Array, "steps n n"]) -> Bool[Array, " n"]:
         """What these entries change in the course of time, too."""
         depends = (A != 0).any(axis=0)
-        for _ in range(A.shape[-1]):
-            varies = varies | (depends & varies[None]).any(axis=1)
-        return varies
+        return lax.fori_loop(
+            0,
+            A.shape[-1],
+            lambda _, varies: varies | (depends & varies[None]).any(axis=1),
+            varies,
+        )
 
     at_first = [jnp.diagonal(cov) != 0 for cov in (p.initial_belief_cov, p.initial_state_cov)]
     # The agent corrects what it can err in.
