@@ -103,6 +103,15 @@ class _Memory(NamedTuple):
         ]
         return {key: place for place, key in enumerate(kept)}
 
+    def aging(self) -> Float[np.ndarray, "kept kept"]:
+        """The matrix that makes numbers a step older; those of age 1 come from the present."""
+        places = self.places()
+        matrix = np.zeros((len(places), len(places)))
+        for (number, age), place in places.items():
+            if age > 1:
+                matrix[place, places[number, age - 1]] = 1.0
+        return matrix
+
 
 def _memory_of_states(problem: Problem, late: Sequence[int]) -> _Memory:
     names = problem.state_names
@@ -149,14 +158,9 @@ def _delayed(p: Problem, late: Sequence[int], memory: _Memory) -> Problem:
         return jnp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, size - n), (0, 0)])
 
     numbers = np.array([number for number, _ in places])
-    # A number of age 1 comes from the present, another from the number that was a step younger.
-    younger = np.zeros((size - n, size - n))
-    for (number, age), place in places.items():
-        if age > 1:
-            younger[place - n, places[number, age - 1] - n] = 1.0
     newest = np.array([age == 1 for _, age in places])
     from_present = jnp.where(newest[:, None], kept[:, numbers], 0.0)
-    from_memory = jnp.broadcast_to(younger, (steps, *younger.shape))
+    from_memory = jnp.broadcast_to(memory.aging(), (steps, size - n, size - n))
     memory_rows = jnp.concatenate([from_present, from_memory], axis=2)
     A = jnp.concatenate([jnp.pad(p.A, ((0, 0), (0, 0), (0, size - n))), memory_rows], axis=1)
     start = jnp.concatenate([jnp.eye(n), kept[0][numbers]])  # at first, the past is the present

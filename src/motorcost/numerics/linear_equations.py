@@ -34,6 +34,10 @@ _MAX_STEPS = 500
 # the residual, which would hardly have changed.
 _MIN_PROGRESS = 0.1
 
+# Up to this tolerance the steps are made orthogonal twice: the second time removes the rounding
+# error of the first.
+_ORTHOGONAL_TWICE = 1e-9
+
 
 def inner_product(a: Float[Array, "*any i j k *batch"], b: Unknown) -> Float[Array, "*any *batch"]:
     """The inner product over the axes i, j and k, for every element of the batch."""
@@ -44,11 +48,6 @@ def inner_product(a: Float[Array, "*any i j k *batch"], b: Unknown) -> Float[Arr
 def norm(a: Unknown) -> Float[Array, "*batch"]:
     """The Euclidean norm over the axes i, j and k, for every element of the batch."""
     return jnp.sqrt(inner_product(a, a))
-
-
-# Up to this tolerance the steps are made orthogonal twice: the second time removes the rounding
-# error of the first.
-_ORTHOGONAL_TWICE = 1e-9
 
 
 class _State(NamedTuple):
