@@ -168,6 +168,28 @@ def test_interruption_is_said(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_an_interrupt_that_python_drops_is_raised_again():
+    # Python ignores what is raised in a callback of the garbage collector; JAX has such a one.
+    code = """
+import gc, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from motorcost import cli
+def collecting(*_):
+    gc.callbacks.remove(collecting)
+    signal.raise_signal(signal.SIGINT)
+@cli.app.command()
+def wait():
+    gc.callbacks.append(collecting)
+    gc.collect()
+    time.sleep(60)
+sys.argv = ["motorcost", "wait"]
+cli.main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert done.returncode == 130
+    assert done.stderr == "motorcost: interrupted\n"
+
+
 def test_version(monkeypatch, capsys):
     assert run(monkeypatch, "--version") == 0
     assert capsys.readouterr().out == f"motorcost {mc.__version__}\n"

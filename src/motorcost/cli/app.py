@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -47,7 +48,7 @@ def main() -> None:
     input, 1 where a computation did not converge, 130 after an interruption: Ctrl-C or SIGTERM."""
     try:
         set_up_jax()
-        with _sigterm_as_ctrl_c():
+        with _sigterm_as_ctrl_c(), _interrupts_heard():
             code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
         if code == 130:  # what Typer makes of an interruption
             raise KeyboardInterrupt
@@ -87,6 +88,32 @@ def _sigterm_as_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, usual)
+
+
+@contextmanager
+def _interrupts_heard() -> Iterator[None]:
+    """Interrupt again where Python dropped an interrupt.
+
+    Python ignores exceptions inside callbacks of its garbage collector, of which JAX has one, and
+    inside destructors. A `KeyboardInterrupt` raised there would be lost.
+    """
+    usual = sys.unraisablehook
+
+    def interrupt_again(dropped: "sys.UnraisableHookArgs") -> None:
+        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+            usual(dropped)
+            return
+        # Later, and from another thread: raised here, it would be dropped again.
+        main_thread = threading.main_thread().ident
+        timer = threading.Timer(0.05, signal.pthread_kill, [main_thread, signal.SIGINT])
+        timer.daemon = True
+        timer.start()
+
+    sys.unraisablehook = interrupt_again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
 
 
 def _leave(code: int, message: str) -> None:
