@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from motorcost import tasks
+from motorcost import parts, tasks
 from motorcost.data.movements import Movements, concatenate_movements
 from motorcost.diagnostics import (
     Adequacy,
@@ -117,6 +117,7 @@ __all__ = [
     "look",
     "moments",
     "observe",
+    "parts",
     "plausibility",
     "plots",
     "simulate",

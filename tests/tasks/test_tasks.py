@@ -10,7 +10,10 @@ import motorcost as mc
 
 TASKS = {
     "reaching": mc.tasks.reaching,
+    "planar_reaching": mc.tasks.planar_reaching,
+    "posture": mc.tasks.posture,
     "saccade": mc.tasks.saccade,
+    "planar_saccade": mc.tasks.planar_saccade,
     "tracking": mc.tasks.tracking,
     "random_problem": mc.tasks.random_problem(jax.random.key(0)),
 }
@@ -125,6 +128,9 @@ def test_random_problem_leaves_the_open_choices_to_the_user():
     assert mc.solve(p).converged
 
 
+VIA = {"via_x": 0.05, "via_y": 0.05, "via_time": 0.1}
+
+
 @pytest.mark.usefixtures("as_users_call_it")
 @pytest.mark.parametrize(
     ("task", "arguments", "message"),
@@ -138,6 +144,17 @@ def test_random_problem_leaves_the_open_choices_to_the_user():
         (mc.tasks.saccade, {"target": 0.0}, "target must not be 0"),
         (mc.tasks.saccade, {"aim_spread": 1.0}, r"angles from the start \(start=0\).*start=-10"),
         (mc.tasks.reaching, {"aim_spread": -1.0}, "aim_spread must not be negative"),
+        (mc.tasks.planar_reaching, {"target_x": 0.0}, "the target is at the start"),
+        (mc.tasks.planar_reaching, {"via_x": 0.1}, "a via-point needs .*: via_y, via_time is miss"),
+        (
+            mc.tasks.planar_reaching,
+            VIA | {"via_time": 1.0},
+            r"within the trial of 0.29 s, got .* 1",
+        ),
+        (mc.tasks.planar_reaching, {"proprioception_delay": 30}, "shorter than the trial of 30"),
+        (mc.tasks.planar_reaching, {"across": -1.0}, "across must not be negative"),
+        (mc.tasks.planar_saccade, {"hold_start": 31}, "must be at most steps = 40, got 41"),
+        (mc.tasks.posture, {"pulse": 1.0, "pulse_time": 9.0}, "begin within the trial of 4.99 s"),
         (mc.tasks.tracking, {"wander": -1.0}, "wander must not be negative"),
         (mc.tasks.tracking, {"mass": 0.0}, "mass must be positive"),
         (TASKS["random_problem"], {"effort_2": -1.0}, "effort_2 must be positive"),

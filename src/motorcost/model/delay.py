@@ -19,7 +19,8 @@ def delay(problem: Problem, steps: int | Mapping[str, int]) -> Problem:
     **Arguments:**
 
     - `steps`: the delay of all senses in time steps, or a mapping from the names of senses to their
-      delays; senses that it leaves out are not late.
+      delays; senses that it leaves out are not late. A name may be the first word of several
+      senses: `{"vision": 10, "proprioception": 5}`.
 
     What arrives at time t was sensed, with the noise of that time, at t - steps. The state is
     extended by what has been sensed (without its noise) and has not arrived yet, named
@@ -53,13 +54,19 @@ def _delays(problem: Problem, steps: int | Mapping[str, int]) -> tuple[int, ...]
     names = problem.sense_names
     if not isinstance(steps, Mapping):
         return (checks.whole("steps", steps, 0, "the delay in time steps"),) * len(names)
-    of_senses = {
-        checks.one_of("sense", name, names): checks.whole(
-            f"the delay of {name}", d, 0, "time steps by which it is late"
-        )
-        for name, d in steps.items()
-    }
-    return tuple(of_senses.get(name, 0) for name in names)
+    late = dict.fromkeys(names, 0)
+    for called, number in steps.items():
+        whole = checks.whole(f"the delay of {called}", number, 0, "time steps by which it is late")
+        late |= dict.fromkeys(_called(called, names), whole)
+    return tuple(late.values())
+
+
+def _called(name: str, senses: Sequence[str]) -> list[str]:
+    """The sense of this name, or all whose names begin with it: "vision" is "vision x" and "vision
+    y"."""
+    groups = {sense.split(" ")[0] for sense in senses if " " in sense}
+    checks.one_of("sense", name, [*senses, *sorted(groups)])
+    return [sense for sense in senses if sense == name or sense.startswith(f"{name} ")]
 
 
 def _require_separate_noises(problem: Problem, late: Sequence[int]) -> None:

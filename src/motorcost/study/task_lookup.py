@@ -15,7 +15,15 @@ from motorcost.errors import InputError
 from motorcost.model.problem import Problem
 from motorcost.tasks.declare import Task
 
-TASKS = ("reaching", "saccade", "tracking", "random_problem")
+TASKS = (
+    "reaching",
+    "planar_reaching",
+    "posture",
+    "saccade",
+    "planar_saccade",
+    "tracking",
+    "random_problem",
+)
 
 
 def find_task(name: str, problem_seed: int = 0, folder: Path = Path()) -> Task:

@@ -4,7 +4,8 @@ In the order of reading:
 
 - `supports`: the values that a parameter can have, and what is known of it in advance.
 - `declare`: the declaration of a task's parameters.
-- `reaching`, `saccade`, `tracking`, `random_problem`: one task each.
+- `reaching`, `planar_reaching`, `posture`, `saccade`, `planar_saccade`, `tracking`,
+  `random_problem`: one task each, made of `motorcost.parts`.
 """
 
 from motorcost.tasks.declare import (
@@ -16,6 +17,9 @@ from motorcost.tasks.declare import (
     parameters,
     typical_values,
 )
+from motorcost.tasks.planar_reaching import planar_reaching
+from motorcost.tasks.planar_saccade import planar_saccade
+from motorcost.tasks.posture import posture
 from motorcost.tasks.random_problem import random_problem
 from motorcost.tasks.reaching import reaching
 from motorcost.tasks.saccade import saccade
@@ -28,6 +32,9 @@ __all__ = [
     "defaults",
     "parameter_units",
     "parameters",
+    "planar_reaching",
+    "planar_saccade",
+    "posture",
     "random_problem",
     "reaching",
     "saccade",

@@ -18,17 +18,17 @@ class Parameter:
 
     - `about`: what it means, in a few words.
     - `unit`: its unit, "" for a number without one.
-    - `role`: costs, noises, spreads (how trials differ in where they start and what they aim at)
-      and constants of the body can be inferred from behaviour; a condition (a target, a duration)
-      is set by the experimenter.
+    - `role`: costs, noises, spreads (how trials differ in where they start and what they aim at),
+      constants of the body and beliefs can be inferred from behaviour; a condition (a target, a
+      duration) is set by the experimenter.
     - `support`: the values that it can have, for parameters that can be inferred.
-    - `typical`: a plausible value, where the default is none: a spread is 0 unless it is given,
-      which is no point to begin a search at.
+    - `typical`: a plausible value, where the default is none (a spread of 0, or None for a sense
+      that there is not), which is no point to begin a search at.
     """
 
     about: str
     unit: str = ""
-    role: Literal["cost", "noise", "spread", "body", "condition"] = "cost"
+    role: Literal["cost", "noise", "spread", "body", "belief", "condition"] = "cost"
     support: Support | None = None
     typical: float | None = None
 
@@ -36,8 +36,8 @@ class Parameter:
 def declare(**parameters: Parameter) -> Callable[[F], F]:
     """Return a decorator that declares the parameters of a task, by name.
 
-    Every declared parameter must be an argument of the task with a default within its support; the
-    default of a spread may be 0 instead, if a typical value is declared.
+    Every declared parameter must be an argument of the task with a default within its support. If a
+    typical value is declared, the default may be None, or 0 for a spread.
     """
 
     def attach(task: F) -> F:
@@ -46,7 +46,8 @@ def declare(**parameters: Parameter) -> Callable[[F], F]:
             if name not in arguments or arguments[name].default is inspect.Parameter.empty:
                 raise InputError(f"the task {task.__name__} has no argument {name} with a default")
             _require_within(name, parameters[name], arguments[name].default)
-        task.parameters = parameters  # type: ignore[attr-defined]
+        in_order = {name: parameters[name] for name in arguments if name in parameters}
+        task.parameters = in_order  # type: ignore[attr-defined]
         return task
 
     return attach
@@ -59,8 +60,9 @@ def _require_within(name: str, parameter: Parameter, default: Any) -> None:
         raise InputError(
             f"the typical value of {name}, {typical:g}, lies outside its support {support}"
         )
-    none = parameter.role == "spread" and typical is not None and default == 0
-    if support is not None and default not in support and not none:
+    none = default is None or (parameter.role == "spread" and default == 0)
+    none = none and typical is not None
+    if support is not None and not none and default not in support:
         raise InputError(f"the default of {name}, {default:g}, lies outside its support {support}")
 
 
@@ -88,7 +90,7 @@ def defaults(task: Task) -> dict[str, Any]:
 
 def typical_values(task: Task) -> dict[str, Any]:
     """Return a plausible value of each of a task's declared parameters, by name: its default, or
-    what is declared as typical where the default is 0 for "none".
+    what is declared as typical where the default is 0 or None for "none".
 
     Searches may begin around them.
     """

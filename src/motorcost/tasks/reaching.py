@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-from jaxtyping import Array, Float
-
-from motorcost import checks
+from motorcost import checks, parts
 from motorcost.model.problem import Problem
 from motorcost.tasks.declare import Parameter, declare
 from motorcost.tasks.supports import LogUniform
+
+# The SD with which each quantity is felt, for a `sensory_noise` of 1: in m, m/s and N.
+FELT = {"position": 0.02, "velocity": 0.2, "force": 1.0}
 
 
 @declare(
@@ -101,38 +101,16 @@ def reaching(
         aim_spread=aim_spread, start_spread=start_spread, start_speed_spread=start_speed_spread
     )
     checks.positive(effort=effort, dt=dt, tau=tau)
+    hand = parts.point_mass(dt, muscle=tau)
     T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
-    A, B = _arm(dt, tau)
-    at_end = jnp.array([[1, 0, 0, 0, -1], [0, velocity, 0, 0, 0], [0, 0, force, 0, 0]], dtype=float)
-    spreads = jnp.array([start_spread, start_speed_spread, 0, 0, aim_spread], dtype=float)
-    return Problem(
+    stop = {"position - target": 1.0, "velocity": velocity, "force": force}
+    return parts.assemble(
+        hand,
         steps=T,
-        A=A,
-        B=B,
-        C=[motor_noise * B],
-        H=jnp.eye(3, 5),
-        W=sensory_noise * jnp.diag(jnp.array([0.02, 0.2, 1.0])),
-        Q=jnp.zeros((T, 5, 5)).at[-1].set(at_end.T @ at_end),
-        R=jnp.array([[effort / (T - 1)]]),
-        initial_belief=jnp.array([0, 0, 0, 0, target], dtype=float),
-        initial_belief_cov=jnp.diag(spreads**2),
-        states={"position": "m", "velocity": "m/s", "force": "N", "muscle": "N", "target": "m"},
-        controls={"control": "N"},
-        senses={"felt position": "m", "felt velocity": "m/s", "felt force": "N"},
-        dt=dt,
+        points=[parts.Point("target", target, spread=aim_spread)],
+        goals=[parts.at_end(stop)],
+        effort=effort / (T - 1),
+        control_noise=parts.signal_dependent_noise(motor_noise),
+        senses={"felt": {name: sensory_noise * sd for name, sd in FELT.items()}},
+        start_spreads={"position": start_spread, "velocity": start_speed_spread},
     )
-
-
-def _arm(dt: Any, tau: Any) -> tuple[Float[Array, "5 5"], Float[Array, "5 1"]]:
-    """A and B of the hand and its muscle, with an aim that does not move."""
-    a = dt / tau
-    A = jnp.array(
-        [
-            [1, dt, 0, 0, 0],
-            [0, 1, dt, 0, 0],  # mass 1 kg, no damping
-            [0, 0, 1 - a, a, 0],
-            [0, 0, 0, 1 - a, 0],
-            [0, 0, 0, 0, 1],
-        ]
-    )
-    return A, jnp.array([[0.0], [0.0], [0.0], [1.0], [0.0]]) * a

@@ -3,10 +3,8 @@
 from typing import Any
 
 import jax.numpy as jnp
-from jax.scipy.linalg import expm
-from jaxtyping import Array, Float
 
-from motorcost import checks
+from motorcost import checks, parts
 from motorcost.errors import InputError
 from motorcost.model.problem import Problem
 from motorcost.tasks.declare import Parameter, declare
@@ -94,31 +92,33 @@ def saccade(
     checks.nonnegative(
         motor_noise=motor_noise, process_noise=process_noise, sensory_noise=sensory_noise
     )
-    spreads = {"start_spread": start_spread, "start_speed_spread": start_speed_spread}
-    spreads |= {"aim_spread": aim_spread}
-    checks.nonnegative(**spreads)
+    checks.nonnegative(
+        aim_spread=aim_spread, start_spread=start_spread, start_speed_spread=start_speed_spread
+    )
     checks.positive(effort=effort, dt=dt, tau_slow=tau_slow, tau_fast=tau_fast)
     T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
     first = checks.whole("hold_start", hold_start, 0, "steps for which the start is held")
     last = checks.whole("hold_target", hold_target, 0, "steps for which the target is held")
     _require_possible(T, first, last, start, target, aim_spread)
-    A, B = _eye(tau_slow, tau_fast, dt)
-    return Problem(
+    eye = parts.eye(dt, tau_slow=tau_slow, tau_fast=tau_fast)
+    off_start = {"angle": 1.0, "target": -start / target}
+    return parts.assemble(
+        eye,
         steps=T,
-        A=A,
-        B=B,
-        C=[motor_noise * B],
-        V=process_noise * jnp.diag(jnp.abs(B[:, 0]))[:, :2],
-        H=jnp.eye(2, 3),
-        W=sensory_noise * jnp.eye(2),
-        Q=_held(T, first, last, start / target),
-        R=jnp.array([[effort / T]]),
-        initial_belief=jnp.array([start, 0.0, target]),
-        initial_belief_cov=jnp.diag(jnp.array(list(spreads.values()), dtype=float) ** 2),
-        states={"angle": "deg", "velocity": "deg/s", "target": "deg"},
-        controls={"control": "deg"},
-        senses={"seen angle": "deg", "seen velocity": "deg/s"},
-        dt=dt,
+        points=[parts.Point("target", target, spread=aim_spread)],
+        goals=[
+            parts.first_steps(first, [(off_start, 1.0)]),
+            parts.last_steps(last, {"angle - target": 1.0}),
+        ],
+        effort=effort / T,
+        control_noise=parts.signal_dependent_noise(motor_noise),
+        disturbances={
+            "angle": process_noise * jnp.abs(eye.B[0, 0]),
+            "velocity": process_noise * jnp.abs(eye.B[1, 0]),
+        },
+        senses={"seen": {"angle": sensory_noise, "velocity": sensory_noise}},
+        start=start,
+        start_spreads={"angle": start_spread, "velocity": start_speed_spread},
     )
 
 
@@ -137,23 +137,3 @@ def _require_possible(
         raise InputError(
             f"aim_spread needs angles from the start (start=0) or hold_start=0, got start={start:g}"
         )
-
-
-def _held(T: int, first: int, last: int, start: Any) -> Float[Array, "T 3 3"]:
-    """The cost of being off the start, which is a multiple of the target, and off the target."""
-    off_start = jnp.array([1.0, 0.0, 0.0]).at[2].set(-start)
-    off_target = jnp.array([1.0, 0.0, -1.0])
-    Q = jnp.zeros((T, 3, 3)).at[:first].set(jnp.outer(off_start, off_start))
-    return Q.at[T - last :].set(jnp.outer(off_target, off_target))
-
-
-def _eye(tau_slow: Any, tau_fast: Any, dt: Any) -> tuple[Float[Array, "3 3"], Float[Array, "3 1"]]:
-    """A and B of the eye, sampled exactly, with a target that does not move."""
-    product = tau_slow * tau_fast
-    continuous = jnp.array(
-        [[0, 1, 0], [-1 / product, -(tau_slow + tau_fast) / product, 1 / product], [0, 0, 0]]
-    )
-    discrete = expm(continuous * dt)
-    A = jnp.eye(3).at[:2, :2].set(discrete[:2, :2])
-    B = jnp.zeros((3, 1)).at[:2, 0].set(discrete[:2, 2])
-    return A, B

@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from motorcost import checks
+from motorcost import checks, parts
 from motorcost.model.problem import Problem
 from motorcost.tasks.declare import Parameter, declare
 from motorcost.tasks.supports import LogUniform
@@ -70,24 +70,13 @@ def tracking(
         start_speed_spread=start_speed_spread,
     )
     checks.positive(effort=effort, mass=mass, dt=dt)
-    A = jnp.array([[1, dt, 0], [0, 1 - dt * damping / mass, 0], [0, 0, 1]])
-    B = jnp.array([[0.0], [1.0], [0.0]]) * (dt / mass)
-    distance = jnp.array([1.0, 0.0, -1.0])
-    return Problem(
+    return parts.assemble(
+        parts.point_mass(dt, mass=mass, damping=damping),
         steps=steps,
-        A=A,
-        B=B,
-        C=[motor_noise * B],
-        V=jnp.array([[0.0], [0.0], [1.0]]) * (wander * jnp.sqrt(dt)),
-        H=jnp.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]),
-        W=sensory_noise * jnp.eye(2),
-        Q=jnp.outer(distance, distance),
-        R=jnp.array([[effort]]),
-        initial_belief_cov=jnp.diag(
-            jnp.array([start_spread, start_speed_spread, 0], dtype=float) ** 2
-        ),
-        states={"position": "m", "velocity": "m/s", "target": "m"},
-        controls={"force": "N"},
-        senses={"seen position": "m", "seen target": "m"},
-        dt=dt,
+        points=[parts.Point("target", 0.0, wander=wander * jnp.sqrt(dt))],
+        goals=[parts.throughout({"position - target": 1.0})],
+        effort=effort,
+        control_noise=parts.signal_dependent_noise(motor_noise),
+        senses={"seen": {"position": sensory_noise, "target": sensory_noise}},
+        start_spreads={"position": start_spread, "velocity": start_speed_spread},
     )
