@@ -1,39 +1,85 @@
 """How often intervals cover the truth: `python benchmarks/coverage.py [--sets N]`.
 
-Data sets are simulated at the defaults of each task and fitted. Printed for each task, observer and
-number of trials: the share of 95 % intervals that contain the true value (mean over parameters),
-of data sets that settled, and of those with another maximum within 1.92 of the best. Minutes on an
-accelerator, hours on two cores.
+Data sets are simulated at the defaults of each task, or at values that `CASES` names, and fitted.
+Printed for each task, observer and number of trials: the share of 95 % intervals that contain the
+true value (mean over parameters), of data sets that settled, and of those with another maximum
+within 1.92 of the best. Minutes on an accelerator, hours on two cores.
 """
 
 import argparse
 import time
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 import motorcost as mc
 
-# By name: task, what is free, and the observer (None: all states without noise).
-CASES: dict[str, tuple[Any, list[str], Any]] = {
-    "reaching, all states": (mc.tasks.reaching, ["effort", "velocity", "force"], None),
-    "reaching, positions": (
+
+class Case(NamedTuple):
+    """A task, what is free, the observer (None: all states without noise), what else differs from
+    the task's defaults, and true values that do."""
+
+    task: Any
+    free: list[str]
+    observer: Any = None
+    fixed: Mapping[str, Any] = MappingProxyType({})
+    truth: Mapping[str, float] = MappingProxyType({})
+
+
+_IN_PLANE = mc.ObserverSpec(["x", "y"], noise=1e-3)
+_AHEAD = {"target_x": 0.0, "target_y": 0.1, "steps": 40}
+CASES: dict[str, Case] = {
+    "reaching, all states": Case(mc.tasks.reaching, ["effort", "velocity", "force"]),
+    "reaching, positions": Case(
         mc.tasks.reaching,
         ["effort", "velocity", "force"],
         mc.ObserverSpec(["position"], noise=1e-3),
     ),
-    "saccade, all states": (mc.tasks.saccade, ["effort", "motor_noise"], None),
-    "saccade, angles": (
+    "saccade, all states": Case(mc.tasks.saccade, ["effort", "motor_noise"]),
+    "saccade, angles": Case(
         mc.tasks.saccade,
         ["effort", "motor_noise"],
         mc.ObserverSpec(["angle"], noise=0.1),
     ),
-    "tracking, all states": (mc.tasks.tracking, ["effort"], None),
-    "random problem, all states": (
-        mc.tasks.random_problem(jax.random.key(0)),
-        ["effort_1", "effort_2"],
-        None,
+    "tracking, all states": Case(mc.tasks.tracking, ["effort"]),
+    "random problem, all states": Case(
+        mc.tasks.random_problem(jax.random.key(0)), ["effort_1", "effort_2"]
+    ),
+    "planar reaching, field": Case(
+        mc.tasks.planar_reaching,
+        ["adaptation", "effort"],
+        _IN_PLANE,
+        fixed=_AHEAD | {"curl": 13.0},
+        truth={"adaptation": 0.6},
+    ),
+    "planar reaching, via-point": Case(
+        mc.tasks.planar_reaching,
+        ["via", "effort"],
+        _IN_PLANE,
+        fixed=_AHEAD | {"via_x": 0.04, "via_y": 0.05, "via_time": 0.2},
+        truth={"via": 3.0},
+    ),
+    "planar reaching, senses": Case(
+        mc.tasks.planar_reaching,
+        ["vision_noise", "sensory_noise"],
+        _IN_PLANE,
+        fixed=_AHEAD | {"vision_delay": 5},
+        truth={"vision_noise": 0.005},
+    ),
+    "posture": Case(
+        mc.tasks.posture,
+        ["effort", "disturbance"],
+        mc.ObserverSpec(["position"], noise=1e-3),
+        fixed={"steps": 200},
+    ),
+    "planar saccade": Case(
+        mc.tasks.planar_saccade,
+        ["effort", "across"],
+        mc.ObserverSpec(["x", "y"], noise=0.1),
+        fixed={"target_y": 6.0},
     ),
 }
 
@@ -58,10 +104,13 @@ def main() -> None:
 
 def row(name: str, sets: int, n_trials: int, n_starts: int) -> None:
     """Print the row of one task and number of trials."""
-    task, free, observer = CASES[name]
+    task, free, observer, fixed, others = CASES[name]
     begin = time.perf_counter()
-    recovery = mc.Recovery(task, free, n_trials=n_trials, n_starts=n_starts, observer=observer)
-    truth = {parameter: mc.tasks.defaults(task)[parameter] for parameter in free}
+    recovery = mc.Recovery(
+        task, free, n_trials=n_trials, n_starts=n_starts, observer=observer, fixed=fixed
+    )
+    values = mc.tasks.typical_values(task) | dict(others)
+    truth = {parameter: values[parameter] for parameter in free}
     columns = {parameter: np.full(sets, value) for parameter, value in truth.items()}
     rows = recovery(keys=jax.random.split(jax.random.key(0), sets), **columns)
     covered = []

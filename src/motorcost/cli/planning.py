@@ -65,12 +65,11 @@ def precision(
 
     chosen = find_task(task)
     values = options.values_of(chosen, assignments)
-    declared, defaults = mc.tasks.parameters(chosen), mc.tasks.defaults(chosen)
-    costs = [name for name, parameter in declared.items() if parameter.role == "cost"]
-    names = costs if free is None else options.items([free])
+    typical = mc.tasks.typical_values(chosen)
+    names = mc.tasks.default_costs(chosen) if free is None else options.items([free])
     for name in names:
-        checks.one_of("parameter", name, list(declared))
-    at = {name: defaults[name] for name in names} | values
+        checks.one_of("parameter", name, list(typical))
+    at = {name: typical[name] for name in names} | values
     counts = [options.whole("--trials", part) for part in trials.split(",")]
     problem = make_problem(chosen, task, at)
     states = problem.state_names if observe is None else options.items([observe])

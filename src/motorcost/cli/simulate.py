@@ -108,7 +108,7 @@ def _with_conditions(trials: Any, task: Any, values: dict[str, Any]) -> Any:
         **{
             name: used[name]
             for name, parameter in mc.tasks.parameters(task).items()
-            if parameter.role == "condition" and name not in skipped
+            if parameter.role == "condition" and name not in skipped and used[name] is not None
         }
     )
 
@@ -154,5 +154,6 @@ def _list_parameters(task: Any) -> None:
 
     defaults = mc.tasks.defaults(task)
     for name, parameter in mc.tasks.parameters(task).items():
-        value = f"{defaults[name]:g} {parameter.unit}".strip()
+        default = "none" if defaults[name] is None else f"{defaults[name]:g}"
+        value = f"{default} {parameter.unit}".strip()
         typer.echo(f"{name:<20}{parameter.role:<11}{value:<18}{parameter.about}")

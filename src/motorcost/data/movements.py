@@ -226,6 +226,23 @@ class Movements:
         """
         return steps.along(self, goal, start, channels, names)
 
+    def centred(
+        self,
+        goal: Sequence[str],
+        start: Sequence[str] | None = None,
+        channels: Sequence[str] = ("x", "y"),
+    ) -> Movements:
+        """Each trial shifted so that it starts at 0, for tasks in the plane.
+
+        Other channels are left out. The conditions `target_x` and `target_y` (by the channels'
+        names) are where the goal is from the start, in place of the conditions `goal`. Nothing is
+        turned: directions stay as they were recorded.
+
+        - `goal`, `start`: names of one condition for each channel, in the channels' unit. Without
+          `start`, it is the trial's first sample that is not missing.
+        """
+        return steps.centred(self, goal, start, channels)
+
     def on_grid(
         self, dt: float, conditions: Sequence[str] | None = None, *, lead: float = 0.0
     ) -> tuple[Trials, tuple[str, ...]]:

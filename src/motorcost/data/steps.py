@@ -80,11 +80,58 @@ def along(
 ) -> Movements:
     """Each trial turned and shifted onto the line from its start to its goal; see
     `Movements.along`."""
-    unit = movements.common_unit(channels)
     if "target" in movements.conditions:
         raise InputError("there is a condition 'target' already: rename it before along(...)")
+    unit, positions, starts, goals = _ways(movements, goal, start, channels)
+    turned = movements.with_samples(
+        [
+            kinematics.along_line(samples, first, last)
+            for samples, first, last in zip(positions, starts, goals, strict=True)
+        ],
+        movements.times,
+        dict.fromkeys(names, unit),
+    ).with_conditions(target=np.array([np.linalg.norm(line) for line in goals - starts]))
+    return replace(turned, condition_units=turned.condition_units | {"target": unit})
+
+
+def centred(
+    movements: Movements,
+    goal: Sequence[str],
+    start: Sequence[str] | None,
+    channels: Sequence[str],
+) -> Movements:
+    """Each trial shifted so that it starts at 0; see `Movements.centred`."""
+    unit, positions, starts, goals = _ways(movements, goal, start, channels)
+    names = [f"target_{name}" for name in channels]
+    taken = [name for name in names if name in movements.conditions and name not in goal]
+    if taken:
+        raise InputError(f"there is a condition {taken[0]!r} already: rename it before centred")
+    kept = [name for name in movements.conditions if name not in goal]
+    shifted = movements.select(channels, kept).with_samples(
+        [samples - first for samples, first in zip(positions, starts, strict=True)],
+        movements.times,
+        dict.fromkeys(channels, unit),
+    )
+    shifted = shifted.with_conditions(**dict(zip(names, (goals - starts).T, strict=True)))
+    return replace(shifted, condition_units=shifted.condition_units | dict.fromkeys(names, unit))
+
+
+def _ways(
+    movements: Movements,
+    goal: Sequence[str],
+    start: Sequence[str] | None,
+    channels: Sequence[str],
+) -> tuple[str, list[np.ndarray], np.ndarray, np.ndarray]:
+    """The unit of the channels, their samples, and where each trial starts and is to end."""
+    unit = movements.common_unit(channels)
     index = movements.columns(channels)
     positions = [samples[:, index] for samples in movements.samples]
+    for what, names in (("goal", goal), ("start", start)):
+        if names is not None and len(names) != len(channels):
+            raise InputError(
+                f"{what} needs one condition for each of {', '.join(channels)}, got "
+                f"{', '.join(names)}"
+            )
     goals = movements.points(goal, unit)
     starts = (
         _first(movements, positions, channels) if start is None else movements.points(start, unit)
@@ -99,19 +146,9 @@ def along(
             )
     for label, first, last in zip(movements.labels, starts, goals, strict=True):
         if np.array_equal(first, last):
-            raise InputError(
-                f"trial {label} starts at its goal, ({last[0]:g}, {last[1]:g}): there is no line "
-                "to turn it to"
-            )
-    turned = movements.with_samples(
-        [
-            kinematics.along_line(samples, first, last)
-            for samples, first, last in zip(positions, starts, goals, strict=True)
-        ],
-        movements.times,
-        dict.fromkeys(names, unit),
-    ).with_conditions(target=np.array([np.linalg.norm(line) for line in goals - starts]))
-    return replace(turned, condition_units=turned.condition_units | {"target": unit})
+            place = ", ".join(f"{coordinate:g}" for coordinate in last)
+            raise InputError(f"trial {label} starts at its goal, ({place}): there is no way to go")
+    return unit, positions, starts, goals
 
 
 def _first(
@@ -124,4 +161,4 @@ def _first(
         if not len(present):
             raise InputError(f"trial {label} has no sample of {', '.join(channels)}")
         starts.append(present[0])
-    return np.array(starts).reshape(-1, 2)
+    return np.array(starts).reshape(-1, len(channels))

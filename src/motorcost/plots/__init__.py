@@ -10,18 +10,22 @@ from motorcost.plots.fits import (
     plot_worst_trials,
 )
 from motorcost.plots.overview import plot_look
+from motorcost.plots.plane import is_planar, plot_paths, plot_targets
 from motorcost.plots.variability import plot_variability
 
 __all__ = [
+    "is_planar",
     "plot_beliefs",
     "plot_costs",
     "plot_estimates",
     "plot_gains",
     "plot_innovations",
     "plot_look",
+    "plot_paths",
     "plot_predictions",
     "plot_profiles",
     "plot_starts",
+    "plot_targets",
     "plot_trials",
     "plot_variability",
     "plot_worst_trials",

@@ -28,6 +28,7 @@ from motorcost.plots import (
 from motorcost.report.checks import agent_section, checks_section
 from motorcost.report.differences import leads_section, variability_section
 from motorcost.report.page import Content, Picture, Points, Section, Table, write_report
+from motorcost.report.plane import plane_section
 from motorcost.report.preparation import preparation_sections
 from motorcost.report.readme import readme_text
 from motorcost.study.analysis import Analysis
@@ -214,6 +215,7 @@ def _needs_care(fit: Fit) -> bool:
 def fit_sections(analysis: Analysis, truth: Mapping[str, float] | None = None) -> Iterator[Section]:
     """Return the sections of the report. Those whose contents were not computed are left out."""
     yield _estimates(analysis, truth)
+    yield from plane_section(analysis)
     yield from _data_and_model(analysis)
     yield from _likelihood(analysis, truth)
     yield from agent_section(analysis)

@@ -48,7 +48,9 @@ def _channels(movements: Movements, study: Study | None) -> list[str]:
     named: list[tuple[str, ...]] = list(_POSITIONS)
     if study is not None:
         problem = example_problem(study.task, study.task_name, study.fixed)
-        named = [problem.state_names[:1], *named]
+        # A task in the plane has its positions first, and called as files call them.
+        plane = [names for names in _POSITIONS if names == problem.state_names[: len(names)]]
+        named = [plane[0] if plane else problem.state_names[:1], *named]
     known = list(movements.channels)
     found = next((names for names in named if names and set(names) <= set(known)), (known[0],))
     chosen = [*found]

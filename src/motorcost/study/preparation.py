@@ -20,6 +20,8 @@ from motorcost.tasks.declare import Task, parameter_units
 
 # Beyond this ratio of a recording's extent to the target's distance, units are wrong.
 SCALE = 30.0
+# What tasks in the plane and in space call the coordinates of their targets.
+TARGETS = ("target_x", "target_y", "target_z")
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,7 @@ def _least(
 ) -> Movements:
     """The trials whose target is at least so far, and whose recording is at least so long."""
     if target is not None:
-        checks.one_of("condition", "target", list(movements.conditions))
-        far = np.abs(numeric("target", movements.conditions["target"])) >= target
+        far = _distances(movements.conditions) >= target
         movements = movements.keep(far, f"the target is nearer than {target:g}")
     if duration is not None:
         long = [time[-1] - time[0] >= duration for time in movements.times]
@@ -117,11 +118,21 @@ def _least(
     return movements
 
 
+def _distances(conditions: Mapping[str, Any]) -> np.ndarray:
+    """How far the targets are, on a line or in the plane."""
+    in_plane = [name for name in TARGETS if name in conditions]
+    for name in in_plane or ["target"]:
+        checks.one_of("condition", name, list(conditions))
+    values = [numeric(name, np.asarray(conditions[name])) for name in in_plane or ["target"]]
+    return np.sqrt(sum(np.square(value, dtype=float) for value in values))
+
+
 _STEPS: dict[str, Callable[..., Movements]] = {
     "keep": _keep,
     "scale": Movements.scaled,
     "units": Movements.in_units,
     "along": Movements.along,
+    "centred": Movements.centred,
     "cut": Movements.cut,
     "least": _least,
     "only": keep_only,
@@ -246,14 +257,15 @@ def check_scale(
 ) -> None:
     """Raise where a recording and its target cannot be in the same unit."""
     defaults = defaults_of(task)
-    if "target" not in defaults or not len(movements):
+    names = [name for name in ("target", *TARGETS) if name in defaults]
+    if not names or not len(movements):
         return
-    unit = parameter_units(task)["target"]
-    target = movements.conditions.get("target", fixed.get("target", defaults["target"]))
-    distance = float(np.median(np.abs(np.asarray(target, float))))
+    unit = parameter_units(task)[names[0]]
+    known = defaults | dict(fixed) | movements.conditions
+    distance = float(np.median(_distances({name: known[name] for name in names})))
     state_units = dict(zip(problem.state_names, problem.state_units, strict=True))
     for i, name in enumerate(movements.channels):
-        if state_units.get(name) != unit or name == "target":
+        if state_units.get(name) != unit or name in names:
             continue
         columns = [samples[np.isfinite(samples[:, i]), i] for samples in movements.samples]
         extent = float(np.median([np.ptp(column) for column in columns if column.size] or [0.0]))

@@ -93,6 +93,14 @@ class Along(Table):
     names: Pair | None = None
 
 
+class Centred(Table):
+    """centred: trials shifted so that they start at 0; see `Movements.centred`."""
+
+    goal: Names
+    start: Names | None = None
+    channels: Names | None = None
+
+
 class Cut(Table):
     """cut: trials cut to their movement; see `Movements.cut`."""
 
@@ -119,6 +127,7 @@ class Prepare(Table):
     scale: Scale | None = None
     units: dict[str, str] | None = None
     along: Along | None = None
+    centred: Centred | None = None
     cut: Cut | None = None
     least: Least | None = None
 

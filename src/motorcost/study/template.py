@@ -1,7 +1,7 @@
 """The study file that `motorcost init` writes."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from motorcost import io, tasks
@@ -25,6 +25,8 @@ time_unit = "s"                 # ... in s, ms or us
 
 [prepare]                       # what to do with the recordings, in this order
 # scale = {{ factor = 0.00026, unit = "m", names = ["x", "y", "target_x", "target_y"] }}
+# centred = {{ goal = ["target_x", "target_y"] }}     # measure from where each trial starts, for
+                                # tasks in the plane
 # along = {{ goal = ["target_x", "target_y"] }}       # turn onto the line from start to target,
                                 # before cut: the start is then where the hand rested
 # cut = {{ speed = 0.05, channels = ["position", "lateral"] }}   # to the movement alone
@@ -61,23 +63,30 @@ bootstrap = 0                   # simulated data sets to bootstrap from
 # What to infer from recorded movements, where that is known from real recordings; otherwise the
 # task's costs. Trials of people differ in more than motor noise: where nothing else may vary, motor
 # noise has to explain all of it, and the costs with it.
+_REACHING = (
+    "effort",
+    "velocity",
+    "force",
+    "motor_noise",
+    "sensory_noise",
+    "tau",
+    "aim_spread",
+    "start_spread",
+    "recording_noise",
+)
+_SACCADE = ("effort", "motor_noise", "tau_fast", "aim_spread", "recording_noise")
 RECOMMENDED = {
-    "reaching": (
-        "effort",
-        "velocity",
-        "force",
-        "motor_noise",
-        "sensory_noise",
-        "tau",
-        "aim_spread",
-        "start_spread",
-        "recording_noise",
-    ),
-    "saccade": ("effort", "motor_noise", "tau_fast", "aim_spread", "recording_noise"),
+    "reaching": _REACHING,
+    "planar_reaching": (*_REACHING, "across"),
+    "saccade": _SACCADE,
+    "planar_saccade": (*_SACCADE, "across"),
 }
 # What to take for known besides. Saccades are over before what the eye sees could guide them: with
 # sensory noise free it goes to the upper end of its support in every recording that was tried.
-KNOWN = {"saccade": {"start": 0.0, "sensory_noise": 10.0}}
+KNOWN = {
+    "saccade": {"start": 0.0, "sensory_noise": 10.0},
+    "planar_saccade": {"sensory_noise": 10.0},
+}
 _LEADS = """\
 lead = [0, 0.05, 0.1]           # seconds before the first sample at which the model begins, at
                                 # rest; each is fitted, the best is taken, the choice reported"""
@@ -101,20 +110,19 @@ def study_template(task_name: str, data: Path, folder: Path) -> str:
         task=_toml_text(task_name),
         tasks=", ".join(TASKS),
         columns="\n".join(_columns(task_name, task().state_names, data, folder)),
-        lead=_LEADS if task_name == "reaching" else _NO_LEAD,
+        lead=_LEADS if task_name in ("reaching", "planar_reaching") else _NO_LEAD,
         fixed=", ".join(f"{name} = {value}" for name, value in KNOWN.get(task_name, {}).items()),
-        free="\n".join(_free(task_name, tasks.parameters(task))),
+        free="\n".join(_free(task_name, task)),
     )
 
 
-def _free(task_name: str, declared: Mapping[str, tasks.Parameter]) -> list[str]:
+def _free(task_name: str, task: tasks.Task) -> list[str]:
     """A line for each parameter that can be inferred; those that are not recommended are
     comments."""
-    costs = [name for name, parameter in declared.items() if parameter.role == "cost"]
-    recommended = RECOMMENDED.get(task_name, costs)
+    recommended = RECOMMENDED.get(task_name, tasks.default_costs(task))
     about = {
         name: f"{parameter.about}; {parameter.support}"
-        for name, parameter in declared.items()
+        for name, parameter in tasks.parameters(task).items()
         if parameter.support is not None
     }
     about["recording_noise"] = "SD of the recording noise"

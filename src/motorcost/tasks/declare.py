@@ -88,6 +88,17 @@ def defaults(task: Task) -> dict[str, Any]:
     return {name: signature.parameters[name].default for name in parameters(task)}
 
 
+def default_costs(task: Task) -> list[str]:
+    """Return the names of the costs that a task has unless it is told otherwise: those with a
+    default value."""
+    values = defaults(task)
+    return [
+        name
+        for name, parameter in parameters(task).items()
+        if parameter.role == "cost" and values[name] is not None
+    ]
+
+
 def typical_values(task: Task) -> dict[str, Any]:
     """Return a plausible value of each of a task's declared parameters, by name: its default, or
     what is declared as typical where the default is 0 or None for "none".

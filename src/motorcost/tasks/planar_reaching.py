@@ -50,7 +50,13 @@ _SPREADS = ("aim_spread", "start_spread", "start_speed_spread")
     via_x=Parameter("position of a via-point; none if left out", "m", "condition"),
     via_y=Parameter("position of a via-point; none if left out", "m", "condition"),
     via_time=Parameter("time of the via-point, from the first step", "s", "condition"),
-    via=Parameter("weight of the distance from the via-point", "", "cost", LogUniform(1e-2, 1e3)),
+    via=Parameter(
+        "weight of the distance from the via-point; 1 if left out",
+        "",
+        "cost",
+        LogUniform(1e-2, 1e3),
+        typical=1.0,
+    ),
 )
 def planar_reaching(
     effort: Any = 1e-5,
@@ -77,7 +83,7 @@ def planar_reaching(
     via_x: Any = None,
     via_y: Any = None,
     via_time: Any = None,
-    via: Any = 1.0,
+    via: Any = None,
     aim_spread: Any = 0.0,
     start_spread: Any = 0.0,
     start_speed_spread: Any = 0.0,
@@ -113,8 +119,9 @@ def planar_reaching(
     stop = {"position - target": 1.0, "velocity": velocity, "force": force}
     goals, points = [parts.at_end(stop)], [target]
     if _given("a via-point", via_x=via_x, via_y=via_y, via_time=via_time):
-        checks.nonnegative(via=via)
-        goals.append(parts.at_time(via_time, dt, {"position - via": via}))
+        weight = 1.0 if via is None else via
+        checks.nonnegative(via=weight)
+        goals.append(parts.at_time(via_time, dt, {"position - via": weight}))
         points.append(parts.Point("via", (via_x, via_y)))
     felt = {name: sensory_noise * sd for name, sd in FELT.items()}
     vision = {} if vision_noise is None else {"vision": {"position": vision_noise}}
