@@ -187,6 +187,29 @@ def test_along_starts_with_the_first_sample_there_is():
     assert list(turned.channels) == ["ahead", "aside"]
 
 
+def test_centred_measures_from_where_each_trial_starts():
+    movements = recorded(
+        [[np.nan, 1, 7], [2, 1, 7], [2.5, 3, 7]],
+        [0, 1, 2],
+        channels={"x": "cm", "y": "cm", "pressure": "N"},
+        conditions={"goal_x": 3.0, "goal_y": 5.0, "home_x": -1.0, "home_y": 0.5, "load": 2.0},
+        condition_units={"load": "N"},
+    )
+    centred = movements.centred(("goal_x", "goal_y"))
+    assert_allclose(centred.samples[0], [[np.nan, 0], [0, 0], [0.5, 2]])
+    assert centred.channels == {"x": "cm", "y": "cm"}
+    assert centred.conditions["target_x"] == [1]
+    assert centred.conditions["target_y"] == [4]
+    assert centred.condition_units["target_y"] == "cm"
+    assert centred.condition_units["load"] == "N"
+    assert set(centred.conditions) == {"home_x", "home_y", "load", "target_x", "target_y"}
+    # From a start that is given, and with goals that have the names of targets already.
+    named = movements.rename(goal_x="target_x", goal_y="target_y")
+    from_home = named.centred(("target_x", "target_y"), ("home_x", "home_y"))
+    assert_allclose(from_home.samples[0][1:], [[3, 0.5], [3.5, 2.5]])
+    assert from_home.conditions["target_x"] == [4]
+
+
 def test_samples_at_the_models_rate_stay_as_they_are():
     x = np.random.default_rng(1).normal(size=(500, 2))
     x[7] = np.nan
@@ -294,6 +317,11 @@ def test_the_checksum_tells_changes_and_nothing_else():
         (lambda m: m.with_conditions(goal_x=np.nan).along(("goal_x", "goal_y")),
          r"goal_x, goal_y are missing in 3 of 3 trials \(1, 2, 3\): fill them in"),
         (lambda m: m.with_conditions(target=1.0).along(("goal_x", "goal_y")), "'target' already"),
+        (lambda m: m.centred(("goal_x",)), "goal needs one condition for each of x, y, got goal_x"),
+        (lambda m: m.with_conditions(target_x=1.0).centred(("goal_x", "goal_y")),
+         "there is a condition 'target_x' already"),
+        (lambda m: m.with_conditions(goal_x=0.0, goal_y=0.0).centred(("goal_x", "goal_y")),
+         r"trial 1 starts at its goal, \(0, 0\): there is no way to go"),
         (lambda m: m.select(["x", "x"]), "channels must differ"),
         (lambda m: m.rename(x="y"), "channels and conditions must differ"),
         (lambda m: m.keep([1, 2], "no mask"), "true or false for each of 3 trials"),

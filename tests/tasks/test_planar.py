@@ -1,6 +1,7 @@
 """Laws that tasks in the plane obey."""
 
 from functools import partial
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -157,11 +158,11 @@ def test_a_field_bends_paths_until_it_is_believed():
     shares = (0.0, 0.25, 0.5, 0.75)
     bent = [float(sideways(adaptation=share)) for share in shares]
     assert bent[0] > 0.01
-    assert all(later < earlier for earlier, later in zip(bent, bent[1:], strict=False))
+    assert all(later < earlier for earlier, later in pairwise(bent))
     after = [float(sideways(adaptation=share, field_on=0.0)) for share in shares]
     assert abs(after[0]) < 1e-9
     assert after[-1] < -0.01
-    assert all(later < earlier for earlier, later in zip(after, after[1:], strict=False))
+    assert all(later < earlier for earlier, later in pairwise(after))
     # The mirror image of the field, the mirror image of the path.
     assert_allclose(sideways(adaptation=0.25, curl=-8.0), -bent[1], rtol=1e-6)
 

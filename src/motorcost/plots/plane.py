@@ -92,7 +92,7 @@ def _draw_paths(ax: Axes, paths: np.ndarray, targets: _Targets) -> None:
             ax.plot(*np.mean(courses, axis=0), color=colour, linewidth=2)
         ax.plot(*place, "o", color=GREY, markerfacecolor="none", markersize=11)
     ax.plot(0, 0, "+", color=GREY, markersize=9)
-    ax.set_aspect("equal", adjustable="datalim")
+    ax.set_aspect("equal", adjustable="box")
 
 
 def plot_targets(fit: Fit, adequacy: Adequacy) -> Figure:
@@ -187,7 +187,7 @@ def _draw_map(
         ax.annotate(f"{value:.2g}", place, ha="center", va="center", fontsize=7, color=colour)
     ax.plot(0, 0, "+", color=GREY, markersize=9)
     ax.margins(0.2)
-    ax.set_aspect("equal", adjustable="datalim")
+    ax.set_aspect("equal", adjustable="box")
     clean(ax)
 
 
