@@ -122,6 +122,15 @@ LeadOption = Annotated[
     ),
 ]
 
+DelayOption = Annotated[
+    str,
+    typer.Option(
+        "--delay",
+        metavar="STEPS",
+        help="The senses are so many steps late; 4,8,12 compares, vision=10,felt=5 is by sense.",
+    ),
+]
+
 # motorcost fit: the search and what follows it.
 Starts = Annotated[int, typer.Option(help="Searches from different points.")]
 MethodOption = Annotated[str, typer.Option("--method", help=f"One of {', '.join(METHODS)}.")]
@@ -203,6 +212,15 @@ def noise_from(text: str) -> float | dict[str, float]:
         return number("--noise", text)
     named = pairs("--noise", [text], "a number, or STATE=NUMBER")
     return {name: number("--noise", value) for name, value in named.items()}
+
+
+def delays_from(text: str) -> list[int | dict[str, int]]:
+    """`--delay`: a number of steps, several with commas between, or one for each named sense."""
+    parts = items([text])
+    if any("=" in part for part in parts):
+        pairs = [part.partition("=")[::2] for part in parts]
+        return [{sense: whole("--delay", steps) for sense, steps in pairs}]
+    return [whole("--delay", part) for part in parts]
 
 
 def leads_from(text: str) -> list[float]:

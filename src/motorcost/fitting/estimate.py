@@ -13,6 +13,13 @@ import numpy as np
 from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.delays import (
+    DelayFit,
+    delay_choice_in_words,
+    delay_fit,
+    delays_of,
+    impossible_delay,
+)
 from motorcost.fitting.derivative_free import METHODS, Method, check_available
 from motorcost.fitting.engine import Maxima, maximise
 from motorcost.fitting.fitted import Fit
@@ -31,6 +38,7 @@ from motorcost.fitting.starts import choose_starts, explain_no_start
 from motorcost.model.observer import ObserverLike
 from motorcost.model.trials import Trials
 from motorcost.tasks.declare import Task
+from motorcost.tasks.delayed import Delay, delayed
 
 
 def fit(
@@ -45,6 +53,7 @@ def fit(
     n_starts: int = 10,
     starts: Sequence[Mapping[str, float]] = (),
     lead: Lead | None = None,
+    delay: Delay | Sequence[Delay] = 0,
     priors: bool = False,
     max_evaluations: int | None = None,
     progress: Progress | None = None,
@@ -63,17 +72,25 @@ def fit(
     - `n_starts`: searches from points drawn from the supports; `starts`: further points, by name.
     - `lead`: seconds before the first sample at which the model begins (`Trials.with_lead`), if not
       the trials' own. Of several each is fitted; the best fit is returned, its `leads` list all.
+    - `delay`: steps by which senses are late (`mc.delay`), in all or by name of the sense. Of
+      several each is fitted; the best fit is returned, its `delays` list all.
     - `priors`: add the supports' log priors to the log likelihood (maximum a posteriori).
     - `max_evaluations`: the most points that a search may try.
     - `progress`: called with what is being done, how much is done, and of how much.
 
     Interrupted (Ctrl-C) it returns the best point so far, with `interrupted` set and no error bars.
     """
+    search: dict[str, Any] = {"method": method, "n_starts": n_starts, "priors": priors}
+    search |= {"max_evaluations": max_evaluations, "progress": progress}
+    search |= {"free": free, "key": key, "fixed": fixed, "observer": observer}
+    delays = delays_of(delay)
+    if len(delays) > 1 and lead is not None and len(leads_of(lead)) > 1:
+        raise InputError("compare several delays or several leads, not both at once")
+    if delays != (0,):
+        of_task = partial(fit, trials=trials, lead=lead, **search)
+        return _with_delays(of_task, task, trials, delays, starts)
     if lead is not None:
-        search: dict[str, Any] = {"method": method, "n_starts": n_starts, "priors": priors}
-        search |= {"max_evaluations": max_evaluations, "progress": progress}
-        of_trials = partial(fit, task, free=free, key=key, fixed=fixed, observer=observer, **search)
-        return _with_leads(of_trials, trials, leads_of(lead), starts)
+        return _with_leads(partial(fit, task, **search), trials, leads_of(lead), starts)
     checks.random_key(key)
     checks.one_of("method", method, METHODS)
     checks.whole("n_starts", n_starts, 0 if starts else 1, "searches from drawn points")
@@ -94,6 +111,41 @@ def fit(
         silent if progress is None else progress,
     )
     return _fit_of(objective, maxima, method, size, priors=priors)
+
+
+def _with_delays(
+    of_task: Callable[..., Fit],
+    task: Task,
+    trials: Trials,
+    delays: Sequence[Delay],
+    starts: Sequence[Mapping[str, float]],
+) -> Fit:
+    """The fit with the best of several delays. A further search of each begins where the best of
+    those before ended."""
+    check_trials(trials)
+    if len(delays) == 1:
+        return of_task(delayed(task, delays[0]), starts=starts)
+    fits: list[Fit] = []
+    tried: list[DelayFit] = []
+    errors: list[InputError | ConvergenceError] = []
+    for steps in delays:
+        before = [max(fits, key=lambda found: found.log_likelihood).estimates] if fits else []
+        late = task if steps == 0 else delayed(task, steps)
+        try:
+            found = of_task(late, starts=[*starts, *before])
+        except (InputError, ConvergenceError) as error:  # the trials contradict this model
+            errors.append(error)
+            tried.append(impossible_delay(steps, trials.dt))
+            continue
+        if found.interrupted:
+            return found
+        fits.append(found)
+        tried.append(delay_fit(steps, found))
+    if not fits:
+        raise errors[0]
+    chosen = max(fits, key=lambda found: found.log_likelihood)
+    notes = (*chosen.notes, delay_choice_in_words(tried))
+    return dataclasses.replace(chosen, delays=tuple(tried), notes=notes)
 
 
 def _with_leads(

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective, log_likelihoods_along
+from motorcost.fitting.delays import DelayFit
 from motorcost.fitting.derivative_free import Method
 from motorcost.fitting.engine import Maximum, agreeing
 from motorcost.fitting.information import (
@@ -117,6 +118,9 @@ class Fit:
     leads : tuple of LeadFit
         Where several leads were compared (`mc.fit(..., lead=[0, 0.05, 0.1])`): each of them with
         its log likelihood. `trials.lead` is the one that was chosen.
+    delays : tuple of DelayFit
+        Where several delays were compared (`mc.fit(..., delay=[4, 8, 12])`): each of them with its
+        log likelihood.
     directions : list of Direction
         Combinations of parameters, from the least known to the best known.
     at : callable
@@ -140,6 +144,7 @@ class Fit:
     trial_scores: np.ndarray | None = None  # (N, p), at the estimates
     other_maxima: tuple[Maximum, ...] = ()
     leads: tuple[LeadFit, ...] = ()
+    delays: tuple[DelayFit, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -128,6 +128,7 @@ def supports_of(
     if not free:
         raise InputError("nothing is free: name at least one parameter to infer")
     names = [*takes_arguments(task), *_noises(observer)]
+    _refuse_free_delays(list(free))
     supports: dict[str, Support] = {}
     for name, support in (free if isinstance(free, Mapping) else dict.fromkeys(free)).items():
         checks.one_of("parameter", name, names)
@@ -143,6 +144,15 @@ def supports_of(
     if common in supports and any(name in supports for name in of_channels):
         raise InputError(f"{common} stands for all channels: free it or theirs, not both")
     return supports
+
+
+def _refuse_free_delays(names: Sequence[str]) -> None:
+    for name in names:
+        if name == "delay" or name.endswith("_delay"):
+            raise InputError(
+                f"{name} cannot be free: a delay is a whole number of steps, without a "
+                "derivative. Compare several instead, as in delay=[4, 8, 12]"
+            )
 
 
 def _noises(observer: Any) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.errors import InputError
+from motorcost.fitting.delays import DelayFit
 from motorcost.fitting.engine import Maximum
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.leads import LeadFit
@@ -37,7 +38,12 @@ from motorcost.tasks.supports import Support
 KIND = "motorcost fit"
 FORMAT = 2
 # Classes that may be stored in a fit, besides numbers, text, arrays and tuples.
-_CLASSES: dict[str, Any] = {"Found": Found, "LeadFit": LeadFit, "Maximum": Maximum}
+_CLASSES: dict[str, Any] = {
+    "Found": Found,
+    "LeadFit": LeadFit,
+    "DelayFit": DelayFit,
+    "Maximum": Maximum,
+}
 # What reading something else, or only a part of a file, may raise.
 _UNREADABLE = (
     OSError,

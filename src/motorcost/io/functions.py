@@ -19,6 +19,7 @@ from motorcost import tasks
 from motorcost.errors import InputError
 from motorcost.model.observer import ObserverSpec
 from motorcost.tasks.declare import Task
+from motorcost.tasks.delayed import delayed
 
 
 def name_of(function: Any) -> str:
@@ -33,6 +34,10 @@ def task_record(task: Task) -> dict[str, Any]:
     record: dict[str, Any] = {"name": name_of(task)}
     if any(getattr(tasks, name) is task for name in tasks.__all__):
         return record | {"built_in": record["name"]}
+    delayed_by = getattr(task, "delayed_by", {})
+    if delayed_by.get("function") is task:
+        of_task = task_record(delayed_by["task"])
+        return record | {"delayed": {"task": of_task, "steps": delayed_by["steps"]}}
     drawn_with = getattr(task, "drawn_with", {})
     if drawn_with.get("task") is task:
         return record | {"random_problem": _plain_arguments(drawn_with)}
@@ -43,6 +48,9 @@ def found_task(record: Mapping[str, Any], where: str) -> Task:
     """Return the task of a record; `where` names the file in messages."""
     if "built_in" in record and record["built_in"] in tasks.__all__:
         return getattr(tasks, record["built_in"])
+    if "delayed" in record:
+        within = record["delayed"]
+        return delayed(found_task(within["task"], where), within["steps"])
     if "random_problem" in record:
         arguments = dict(record["random_problem"])
         key = arguments.pop("key")

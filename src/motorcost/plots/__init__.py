@@ -1,6 +1,7 @@
 """Figures of behaviour, policies and fits. Each function returns a matplotlib `Figure`."""
 
 from motorcost.plots.behaviour import plot_beliefs, plot_costs, plot_gains, plot_trials
+from motorcost.plots.delays import plot_delays
 from motorcost.plots.fits import (
     plot_estimates,
     plot_innovations,
@@ -17,6 +18,7 @@ __all__ = [
     "is_planar",
     "plot_beliefs",
     "plot_costs",
+    "plot_delays",
     "plot_estimates",
     "plot_gains",
     "plot_innovations",

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from motorcost.diagnostics.variability import variability_table
+from motorcost.fitting.delays import delay_choice_in_words, delays_table
 from motorcost.fitting.leads import leads_table
-from motorcost.plots import plot_variability
-from motorcost.report.page import Picture, Points, Section, Table
+from motorcost.plots import plot_delays, plot_variability
+from motorcost.report.page import Content, Picture, Points, Section, Table
 from motorcost.study.analysis import Analysis
 
 
@@ -46,4 +47,22 @@ def leads_section(analysis: Analysis) -> Iterator[Section]:
         f"observed, and {fit.trials.lead:g} s was chosen: the samples after the first are most "
         "probable with it, given the first.",
         [Table(*leads_table(fit.leads))],
+    )
+
+
+def delays_section(analysis: Analysis) -> Iterator[Section]:
+    """The section that compares delays of the senses, if there were several."""
+    tried = analysis.fit.delays
+    if not tried:
+        return
+    choice = delay_choice_in_words(tried)
+    content: list[Content] = [Table(*delays_table(tried))]
+    if sum(isinstance(found.delay, int) for found in tried) > 1:
+        alt = "log likelihood of each delay, relative to the best"
+        content.append(Picture(plot_delays(tried), alt, "delays"))
+    yield Section(
+        "How late the senses are",
+        "The model was fitted with several delays of the senses, which are whole numbers of steps: "
+        f"{choice}. Delays above the dashed line are within the 95 % interval.",
+        content,
     )

@@ -35,6 +35,7 @@ from motorcost.study.overview import look_at
 from motorcost.study.preparation import StepRecord
 from motorcost.study.settings import Study
 from motorcost.tasks.declare import Task
+from motorcost.tasks.delayed import Delay
 
 # What comparisons with baselines call the model of the study.
 THIS_MODEL = "this model"
@@ -110,10 +111,10 @@ def analyse(
     if points:
         notes = (*notes, f"went on from {len(points)} searches that had been interrupted")
     tell(_compiled(trials), 0, None)
-    run = _Run(study, trials, jax.random.key(study.seed), tell, lead=study.lead)
+    run = _Run(study, trials, jax.random.key(study.seed), tell, study.lead, study.delay)
     found = run.fitted(study.task, "searching", points, 0 if points else study.starts)
-    # What follows is of the trials with the lead that was chosen.
-    run = replace(run, trials=trials.with_lead(found.trials.lead), lead=None)
+    # What follows is of the trials with the lead that was chosen, and the task with the delay.
+    run = replace(run, trials=trials.with_lead(found.trials.lead), lead=None, delay=(0,))
     result = Analysis(
         study,
         run.trials,
@@ -150,6 +151,7 @@ class _Run:
     key: Any
     progress: Progress
     lead: tuple[float, ...] | None
+    delay: tuple[Delay, ...] = (0,)
 
     def fitted(
         self, task: Task, what: str, starts: Sequence[Mapping[str, float]], n_starts: int
@@ -168,6 +170,7 @@ class _Run:
             n_starts=n_starts,
             starts=starts,
             lead=self.lead,
+            delay=self.delay,
             progress=lambda _, done, total: self.progress(what, done, total),
         )
 
@@ -260,7 +263,7 @@ def _resample(run: _Run, result: Analysis) -> None:
 
 def _compare(run: _Run, result: Analysis) -> None:
     """Fit the models without signal-dependent noise, from the estimates, and compare all."""
-    task = run.study.task
+    task = result.fit.objective.task
     models = {
         "no signal-dependent noise": baselines.without_signal_noise(task),
         "steady noise of mean strength": baselines.with_average_noise(task),

@@ -43,6 +43,7 @@ def read_study(path: Path) -> dict[str, Any]:
         "task_name": file.model.task,
         "dt": file.model.dt,
         "lead": lead,
+        "delay": file.model.delay,
         "fixed": fixed,
         "free": _free(document, file, task, fixed),
         **file.observer.model_dump(),

@@ -55,6 +55,17 @@ class Lead(Part):
     converged: bool
 
 
+class Delay(Part):
+    """`delays`: a delay that was tried, in steps (or in words, by sense), and its fit."""
+
+    delay: int | str
+    seconds: Number
+    log_likelihood: Number
+    starts: Count
+    agreed: Count
+    converged: bool
+
+
 class ImprobableTrial(Part):
     """`checks.worst_trials`: a trial by its number, from 0, and how improbable it is."""
 
@@ -162,6 +173,7 @@ class ResultFile(Part):
     maxima: list[Maximum]
     lead: Number
     leads: list[Lead]
+    delays: list[Delay] = []
     checks: Checks
     variability: list[VariabilityPart]
     plausibility: Agent | None

@@ -39,6 +39,11 @@ Leads = float | list[float]
 """Seconds before the first sample, or several to compare; `leads_of` checks their values."""
 
 
+Delay = Annotated[int, Field(ge=0)] | dict[str, Annotated[int, Field(ge=0)]]
+Delays = Delay | Annotated[list[Delay], Field(min_length=1)]
+"""Steps by which the senses are late, or by name of the sense; or several to compare."""
+
+
 class Table(BaseModel):
     """A table of the file. Types are strict, and there are no other keys than the declared."""
 
@@ -134,11 +139,13 @@ class Prepare(Table):
 
 class Model(Table):
     """[model]: the task and its known parameters. `dt` left out is the recording's; `lead` is how
-    long before the first sample the model begins, or a list to compare."""
+    long before the first sample the model begins, or a list to compare; `delay` is how many steps
+    the senses are late, in all or by name, or a list to compare."""
 
     task: str
     dt: Seconds | None = None
     lead: Leads = 0.0
+    delay: Delays = 0
     problem_seed: Whole = 0
     fixed: dict[str, float] = Field(default_factory=dict)
 

@@ -14,6 +14,7 @@ from typing import Any
 from motorcost import checks, io
 from motorcost.data.movements import Movements, concatenate_movements
 from motorcost.errors import InputError
+from motorcost.fitting.delays import delays_of
 from motorcost.fitting.derivative_free import METHODS, Method, check_installed
 from motorcost.fitting.leads import Lead, leads_of
 from motorcost.io import datasets
@@ -22,6 +23,7 @@ from motorcost.model.trials import Trials
 from motorcost.study.preparation import ForModel, Prepared, check_steps, prepared
 from motorcost.study.task_lookup import example_problem, find_task
 from motorcost.tasks.declare import Task
+from motorcost.tasks.delayed import Delay
 from motorcost.tasks.supports import Support
 
 Files = Path | str | Sequence[Path | str]
@@ -56,6 +58,8 @@ class Study:
     - `states`: the states that were recorded; all channels that are states if left out.
     - `noise`: SD of the recording noise: one number, or by name of the channel.
     - `dt`: the model's step in seconds; that of the recordings if left out.
+    - `delay`: steps by which the senses are late, in all or by name; of several values each is
+      fitted and the best is taken (see `mc.fit`).
     - `lead`: seconds before the first sample at which the model begins, at rest; of several values
       each is fitted and the best is taken (see `mc.fit`).
 
@@ -81,6 +85,7 @@ class Study:
     noise: Any
     dt: float | None
     lead: tuple[float, ...]
+    delay: tuple[Delay, ...]
     seed: int
     starts: int
     method: Method
@@ -106,6 +111,7 @@ class Study:
         noise: Any = 0.0,
         dt: float | None = None,
         lead: Lead = 0.0,
+        delay: Delay | Sequence[Delay] = 0,
         seed: int = 0,
         starts: int = 10,
         method: Method = "gradient",
@@ -130,6 +136,7 @@ class Study:
             "noise": noise,
             "dt": dt,
             "lead": leads_of(lead),
+            "delay": delays_of(delay),
             "seed": seed,
             "starts": starts,
             "method": check_method(method),
@@ -198,8 +205,9 @@ class Study:
         """What decides the estimates besides the data, as text: two studies with the same settings
         and the same data have the same estimates."""
         free = {name: "usual" if s is None else repr(s) for name, s in self.free.items()}
-        fields = ("task_name", "fixed", "states", "noise", "dt", "lead", "seed", "method", "priors")
-        rest = {name: str(getattr(self, name)) for name in (*fields, "reading", "prepare")}
+        model = ("task_name", "fixed", "states", "noise", "dt", "lead", "delay")
+        fields = (*model, "seed", "method", "priors", "reading", "prepare")
+        rest = {name: str(getattr(self, name)) for name in fields}
         return {"free": free, **rest}
 
 

@@ -36,6 +36,8 @@ time_unit = "s"                 # ... in s, ms or us
 task = "{task}"                 # {tasks}; or "file.py:function"
 # dt = 0.01                     # the model's step in seconds; the recording's if left out
 {lead}
+# delay = [0, 4, 8]             # steps by which the senses are late, a list to compare (not with a
+                                # list of leads), or by sense: {{ vision = 10, proprioception = 5 }}
 fixed = {{ {fixed} }}  # parameters that are known, as {{ motor_noise = 0.5 }}
 
 [free]                          # what to infer: "usual", [low, high], or more:

@@ -4,6 +4,7 @@ In the order of reading:
 
 - `supports`: the values that a parameter can have, and what is known of it in advance.
 - `declare`: the declaration of a task's parameters.
+- `delayed`: a task with senses that arrive late.
 - `reaching`, `planar_reaching`, `posture`, `saccade`, `planar_saccade`, `tracking`,
   `random_problem`: one task each, made of `motorcost.parts`.
 """
@@ -18,6 +19,7 @@ from motorcost.tasks.declare import (
     parameters,
     typical_values,
 )
+from motorcost.tasks.delayed import delayed
 from motorcost.tasks.planar_reaching import planar_reaching
 from motorcost.tasks.planar_saccade import planar_saccade
 from motorcost.tasks.posture import posture
@@ -32,6 +34,7 @@ __all__ = [
     "declare",
     "default_costs",
     "defaults",
+    "delayed",
     "parameter_units",
     "parameters",
     "planar_reaching",

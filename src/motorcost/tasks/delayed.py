@@ -1,0 +1,39 @@
+"""A task with senses that arrive late."""
+
+from collections.abc import Mapping
+from functools import cache, wraps
+from typing import Any
+
+from motorcost.model.delay import delay
+from motorcost.model.problem import Problem
+from motorcost.tasks.declare import Task
+
+Delay = int | Mapping[str, int]
+
+
+def delayed(task: Task, steps: Delay) -> Task:
+    """Return the task with senses that are late by so many steps, all or by name (`mc.delay`).
+
+    Its parameters are those of the task.
+    """
+    late = steps if isinstance(steps, int) else tuple(sorted(steps.items()))
+    return _delayed(task, late)
+
+
+# The same function for the same delay, so that its programs are compiled once.
+@cache
+def _delayed(task: Task, late: int | tuple[tuple[str, int], ...]) -> Task:
+    steps = late if isinstance(late, int) else dict(late)
+
+    @wraps(task)
+    def delayed_task(**arguments: Any) -> Problem:
+        return delay(task(**arguments), steps)
+
+    # So that a fit of it can be stored and loaded again; with the function itself, because one
+    # that wraps it copies this attribute.
+    delayed_task.delayed_by = {  # type: ignore[attr-defined]
+        "function": delayed_task,
+        "task": task,
+        "steps": steps,
+    }
+    return delayed_task
