@@ -1,14 +1,26 @@
 """Draw every figure that the documentation shows: `make figures`."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from motorcost.model.problem import Problem
 from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE
 
 FIGURES = Path(__file__).parent / "figures"
+# Reaches in a curl field, by an agent that feels well where its hand is.
+FIELD: dict[str, Any] = {
+    "curl": 13.0,
+    "mass": 3.0,
+    "steps": 60,
+    "sensory_noise": 0.1,
+    "motor_noise": 0.2,
+}
 
 
 def main() -> None:
@@ -19,6 +31,7 @@ def main() -> None:
     FIGURES.mkdir(exist_ok=True)
     problems = {
         "reaching": mc.tasks.reaching(),
+        "posture": mc.tasks.posture(pulse=5.0, pulse_time=1.0),
         "saccade": mc.tasks.saccade(),
         "tracking": mc.tasks.tracking(),
         "random_problem": mc.tasks.random_problem(jax.random.key(0))(),
@@ -34,6 +47,82 @@ def main() -> None:
     save(beliefs_figure(), "beliefs.png")
     save(tracking_figure(), "tracked.png")
     save(profiles_figure(), "profiles.png")
+    save(field_figure(), "field.png")
+    save(plane_figure(), "plane.png")
+
+
+def draw_paths(ax: Axes, problem: Problem, color: str, n_trials: int = 12) -> None:
+    """Draw the mean path and a few simulated ones, with the target."""
+    import motorcost as mc
+
+    policy = mc.solve(problem)
+    trials = mc.simulate(problem, policy, n_trials=n_trials, key=jax.random.key(0))
+    for path in np.asarray(trials.states)[..., :2]:
+        ax.plot(*path.T, color=color, alpha=0.25, linewidth=0.6)
+    ax.plot(*np.asarray(mc.moments(problem, policy).state_mean)[:, :2].T, color=color, linewidth=2)
+    place = [problem.state_names.index(f"target_{axis}") for axis in "xy"]
+    ax.plot(*np.asarray(problem.initial_belief)[place], "o", color=GREY, mfc="none", markersize=10)
+
+
+def targets_around(distance: float, count: int = 8) -> list[dict[str, Any]]:
+    """Targets on a circle, as arguments of a task."""
+    angles = 2 * np.pi * np.arange(count) / count
+    return [{"target_x": distance * np.cos(a), "target_y": distance * np.sin(a)} for a in angles]
+
+
+def finish_paths(axes: Sequence[Axes], unit: str) -> None:
+    """Equal scales, and labels."""
+    for ax in axes:
+        ax.set_aspect("equal", adjustable="box")
+        ax.set_xlabel(f"x ({unit})")
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel(f"y ({unit})")
+
+
+def field_figure() -> Figure:
+    """Paths in a curl field that the agent does not know, knows by half and knows, and where it
+    knows the field and the field is absent."""
+    import motorcost as mc
+
+    figure = Figure(figsize=(12, 3.5), layout="constrained")
+    axes = figure.subplots(1, 4, sharex=True, sharey=True)
+    agents: dict[str, tuple[dict[str, Any], str]] = {
+        "adaptation 0": ({"adaptation": 0.0}, ORANGE),
+        "adaptation 0.5": ({"adaptation": 0.5}, BLUE),
+        "adaptation 1": ({"adaptation": 1.0}, GREEN),
+        "adaptation 0.5, field off": ({"adaptation": 0.5, "field_on": 0.0}, GREY),
+    }
+    for ax, (title, (values, color)) in zip(axes, agents.items(), strict=True):
+        for target in targets_around(0.1):
+            problem = mc.tasks.planar_reaching(**FIELD, **target, **values)
+            draw_paths(ax, problem, color)
+        ax.set_title(title, fontsize=10)
+    finish_paths(axes, "m")
+    return figure
+
+
+def plane_figure() -> Figure:
+    """Reaches around a centre, reaches through a via-point, and oblique saccades."""
+    import motorcost as mc
+
+    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    axes = figure.subplots(1, 3)
+    for target in targets_around(0.1):
+        draw_paths(axes[0], mc.tasks.planar_reaching(**target, steps=50), BLUE)
+    axes[0].set_title("planar_reaching", fontsize=10)
+    for weight, color in ((0.3, GREY), (1.0, BLUE), (10.0, ORANGE)):
+        problem = mc.tasks.planar_reaching(
+            via=weight, via_x=0.03, via_y=0.05, via_time=0.25, steps=60
+        )
+        draw_paths(axes[1], problem, color, n_trials=6)
+    axes[1].plot(0.03, 0.05, "s", color=GREY, mfc="none")
+    axes[1].set_title("a via-point of weight 0.3, 1 and 10", fontsize=10)
+    finish_paths(axes[:2], "m")
+    for target in targets_around(10.0):
+        draw_paths(axes[2], mc.tasks.planar_saccade(**target, across=0.5), GREEN)
+    axes[2].set_title("planar_saccade", fontsize=10)
+    finish_paths(axes[2:], "deg")
+    return figure
 
 
 def profiles_figure() -> Figure:

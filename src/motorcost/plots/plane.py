@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
+from matplotlib.collections import PathCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
@@ -130,11 +131,12 @@ def plot_targets(fit: Fit, adequacy: Adequacy) -> Figure:
             low = -high
         for row, (name, of_targets) in enumerate(means.items()):
             ax = axes[row, column]
-            _draw_map(ax, targets, of_targets, Normalize(low, high), colours)
+            discs = _draw_map(ax, targets, of_targets, Normalize(low, high), colours)
             if row == 0:
                 ax.set_title(title, fontsize=10)
             if column == 0:
                 ax.set_ylabel(f"{name}, {with_unit('y', unit)}", fontsize=9)
+        figure.colorbar(discs, ax=axes[:, column], shrink=0.6).ax.tick_params(labelsize=8)
     for ax in axes[-1]:
         ax.set_xlabel(with_unit("x", unit))
     return figure
@@ -169,10 +171,10 @@ def _means(
 
 def _draw_map(
     ax: Axes, targets: _Targets, values: np.ndarray, norm: Normalize, colours: str
-) -> None:
-    """Draw a disc with a number at each target."""
+) -> PathCollection:
+    """Draw a disc at each target, with a number if there are few."""
     few = len(values) <= 16
-    ax.scatter(
+    drawn = ax.scatter(
         targets.places[:, 0],
         targets.places[:, 1],
         c=values,
@@ -189,6 +191,7 @@ def _draw_map(
     ax.margins(0.2)
     ax.set_aspect("equal", adjustable="box")
     clean(ax)
+    return drawn
 
 
 def _columns(trials: Trials) -> list[int]:
