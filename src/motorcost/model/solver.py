@@ -81,8 +81,8 @@ def solve(
       if there is noise in the agent's estimate (E), which makes E[x | xh] differ from xh.
       "alternation" is Todorov's, which neglects the difference. "calibrated" takes it into account:
       control gains are optimal for the filter gains, and filter gains make the error of the
-      estimate least. "optimal" takes both gains to be those with the least expected cost; there is
-      often no such policy, because the cost can go on falling as filter gains grow without bound.
+      estimate least. "optimal" takes both gains to be those with the least expected cost; there may
+      be no such policy, because the cost can go on falling as filter gains grow without bound.
     - `tolerance`: the iterations stop when another one would change no control by more than this
       fraction of its size (root mean square over trials).
     - `max_iterations`: the largest number of iterations from each start, and of those that begin
@@ -137,7 +137,7 @@ def _failure(policy: Policy, max_iterations: int) -> str:
             f"no policy of least expected cost was found within {iterations} iterations (the last "
             f"expected cost is {cost:.6g}). With noise in the agent's estimate (E) there may be "
             "none: the cost can go on falling as filter gains grow without bound. "
-            "method='calibrated' always defines a policy"
+            "method='calibrated' keeps the estimate close to the state instead"
         )
     if iterations < max_iterations:
         return (
