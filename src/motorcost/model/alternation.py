@@ -27,7 +27,7 @@ from motorcost.numerics.anderson import Acceleration
 from motorcost.numerics.linalg import mm
 
 # Expected costs that differ by less than this fraction are equal up to rounding.
-_COST_ROUNDING = 1e-12
+COST_ROUNDING = 1e-12
 
 
 class Noise(NamedTuple):
@@ -111,7 +111,7 @@ def iteration(
     # A plain iteration never raises the cost, unless the estimate has noise of its own (E). An
     # accelerated one may, and could then converge to a saddle of the cost: where the cost rises,
     # the gains are refused, and the next iteration is a plain one from the last accepted gains.
-    rises = (forward.cost > progress.cost * (1 + _COST_ROUNDING)) & (p.E.shape[2] == 0)
+    rises = (forward.cost > progress.cost * (1 + COST_ROUNDING)) & (p.E.shape[2] == 0)
     accelerated = ((tried != L) & jnp.isfinite(L)).any(axis=(0, 1, 2))
     refused = accelerated & (~finite | rises)
     active = progress.active(limit)
@@ -161,10 +161,15 @@ def largest_change(
     matter nor gains on states that are always zero.
     """
 
-    def mean_square(gains: Array) -> Array:
-        return (jax.vmap(mm)(gains, estimates) * gains).sum(axis=2)  # (steps, m, *batch)
-
-    largest = mean_square(L).max(axis=0)
-    changes = mean_square(dL).max(axis=0)
+    largest = control_sizes(L, estimates)
+    changes = control_sizes(dL, estimates)
     relative = jnp.where(largest > 0, changes / jnp.where(largest > 0, largest, 1.0), 0.0)
     return jnp.sqrt(jnp.maximum(relative.max(axis=0), 0.0))
+
+
+def control_sizes(
+    gains: Float[Array, "steps m r *batch"], moments: Float[Array, "steps r r *batch"]
+) -> Float[Array, "m *batch"]:
+    """The mean square of each control, the largest over time, that these gains make of something
+    with these second moments."""
+    return (jax.vmap(mm)(gains, moments) * gains).sum(axis=2).max(axis=0)

@@ -146,6 +146,9 @@ def can_vary(problem: Problem) -> Bool[Array, " z"]:
     # The agent corrects what it can err in.
     err = jnp.diagonal(b.initial_state_cov) != 0
     corrected = closed(err | rows(b.V) | rows(b.E) | rows(b.C), b.A)
+    if b.method == "optimal" and b.E.shape[-1]:
+        # It may also use what it cannot err in, such as a known target, as a memory.
+        corrected = jnp.ones_like(corrected)
     state = at_first[0] | at_first[1] | rows(p.V) | rows(p.C) | rows(p.B)
     estimate = at_first[0] | at_first[1] | corrected | rows(p.E) | rows(b.B)
     return jnp.concatenate([closed(state, p.A), closed(estimate, b.A)])

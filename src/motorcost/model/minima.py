@@ -304,6 +304,12 @@ def _take_lowest(found: Found) -> Lowest:
     return Lowest(taken, Minima(distinct.sum(axis=0), ordered))
 
 
+def only_minimum(cost: Float[Array, "*batch"], converged: Bool[Array, "*batch"]) -> Minima:
+    """The minima where a single one was looked for."""
+    costs = jnp.full((STARTS, *cost.shape), jnp.nan)
+    return Minima(converged.astype(int), costs.at[0].set(jnp.where(converged, cost, jnp.nan)))
+
+
 def _distinct(found: Found) -> Bool[Array, "starts batch"]:
     """Which starts have converged, and to another minimum than any start before them."""
     pairs = list(combinations(range(STARTS), 2))

@@ -3,10 +3,23 @@
 The backward pass gives the control gains L that are optimal for filter gains K, the forward pass
 the filter gains that are optimal for L. Problems may have a batch on the last axes, after those of
 the matrices.
+
+Both take the estimate to be unbiased, E[x | xh] = xh, which noise in the estimate (E) makes untrue.
+Then control gains are optimal only if they know what to expect of the state given the estimate,
+
+    E[x | xh] = (I + bias) xh,
+
+and filter gains only if they know which estimate leads to the lowest cost at a state x,
+
+    xh = (I + wanted) x.
+
+`biased_backward_pass` takes `bias` and returns `wanted`, the forward pass can take `wanted` and
+returns what `bias` is computed from. With E = 0 both are zero.
 """
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
@@ -25,6 +38,9 @@ from motorcost.numerics.linalg import (
     symmetrised,
     transposed,
 )
+
+# A matrix of the size of A for each step.
+Square = Float[Array, "steps n n *batch"]
 
 
 def backward_pass(problem: Problem, K: FilterGains) -> Gains:
@@ -55,21 +71,82 @@ def backward_pass(problem: Problem, K: FilterGains) -> Gains:
     return L
 
 
+def biased_backward_pass(problem: Problem, K: FilterGains, bias: Square) -> tuple[Gains, Square]:
+    """The control gains that are optimal for these filter gains if E[x | xh] = (I + bias) xh, and
+    the `wanted` of each step's result.
+
+    Each control gain is optimal given the later control gains, all filter gains, and the
+    distribution of state and estimate at its time.
+    """
+    p = problem
+
+    def step(carry: Any, at: Any) -> Any:
+        # The cost to go of a state x and an error e = x - xh is x' Px x + 2 x' Pxe e + e' Pe e.
+        Px, Pxe, Pe = carry
+        A, B, C, H, D, Q, R, K, bias = at
+        # The minimum over e is at e = -wanted x. Where an error costs nothing, none is wanted.
+        wanted = solve_semidefinite(Pe, transposed(Pxe))
+        N = R
+        for i in range(C.shape[0]):  # this noise moves the state, and the error by as much
+            N = N + congruence(transposed(C[i]), Px + Pxe + transposed(Pxe) + Pe)
+        A_K, PxB = A - mm(K, H), mm(Px, B)
+        BPA, BXA = mm(transposed(PxB), A), mm(mm(transposed(B), Pxe), A_K)
+        # R is positive definite, and so is M: no pivot is zero.
+        M = symmetrised(N + mm(transposed(B), PxB))
+        L = solve_semidefinite(M, BPA + mm(BPA + BXA, bias), jnp.zeros_like(M[0]))
+
+        # With u = -L (x - e), x' = (A - B L) x + B L e and e' = (A - K H) e, up to noise.
+        BL = mm(B, L)
+        A_L = A - BL
+        uu = congruence(transposed(L), N)
+        crossed = mm(mm(transposed(BL), Pxe), A_K)
+        Px_next = Q + congruence(transposed(A_L), Px) + uu
+        Pxe_next = mm(transposed(A_L), mm(Px, BL) + mm(Pxe, A_K)) - uu
+        Pe_next = congruence(transposed(BL), Px) + congruence(transposed(A_K), Pe) + uu
+        Pe_next = Pe_next + crossed + transposed(crossed)
+        KPK = congruence(transposed(K), Pe)
+        for j in range(D.shape[0]):
+            Px_next = Px_next + congruence(transposed(D[j]), KPK)
+        return (symmetrised(Px_next), Pxe_next, symmetrised(Pe_next)), (L, wanted)
+
+    zero = jnp.zeros_like(p.Q[-1])
+    matrices = (p.A, p.B, p.C, p.H, p.D, p.Q[:-1], p.R, K, bias)
+    return lax.scan(step, (p.Q[-1], zero, zero), matrices, reverse=True)[1]
+
+
 class Forward(NamedTuple):
     """The result of a forward pass.
 
     - `K`: the filter gains.
     - `cost`: the exact expected cost of control and filter gains together.
     - `estimates`: the second moment of the estimate xh at each step.
+    - `crossed`: the second moment of the estimate and its error x - xh at each step.
+    - `innovations`: the second moment of the innovation y - H xh at each step.
     """
 
     K: FilterGains
     cost: Float[Array, "*batch"]
-    estimates: Float[Array, "steps n n *batch"]
+    estimates: Square
+    crossed: Square
+    innovations: Float[Array, "steps k k *batch"]
+
+    @property
+    def bias(self) -> Square:
+        """How the expected state differs from the estimate: E[x | xh] = (I + bias) xh.
+
+        Where the estimate has no variance, no bias is assumed.
+        """
+        return jax.vmap(lambda Sh, She: transposed(solve_semidefinite(Sh, She)))(
+            self.estimates, self.crossed
+        )
 
 
-def forward_pass(problem: Problem, L: Gains) -> Forward:
-    """The filter gains that are optimal for these control gains, and the expected cost of both."""
+def forward_pass(problem: Problem, L: Gains, wanted: Square | None = None) -> Forward:
+    """The filter gains that are optimal for these control gains, and the expected cost of both.
+
+    With `wanted`, each filter gain is optimal given the earlier filter gains, all control gains and
+    the cost to go from which `wanted` was computed; without, if the estimate should be the state.
+    """
     p = problem
     # Senses without any noise leave no error in what they measure. Then many gains are equally
     # good, of which the least must be taken: others amplify rounding error.
@@ -82,18 +159,22 @@ def forward_pass(problem: Problem, L: Gains) -> Forward:
         # Second moments (means included) of the error e = x - xh, of the estimate xh, and between
         # the two.
         Se, Sh, She = carry
-        A, B, C, V, H, W, D, E, Q, R, L = at
+        A, B, C, V, H, W, D, E, Q, R, L, wanted = at
         Sx = Se + Sh if uncorrelated else Se + Sh + She + transposed(She)
         sense_noise = mmT(W, W)
         for j in range(D.shape[0]):
             sense_noise = sense_noise + congruence(D[j], Sx)
         HSe = mm(H, Se)
         M = symmetrised(mmT(HSe, H) + sense_noise)
-        K = _filter_gains(M, mmT(HSe, A), mm(H, Sx), H, noiseless=noiseless)
+        A_L = A - mm(B, L)
+        HSeA = mmT(HSe, A)
+        if wanted is not None:  # K M = ((I + wanted) A Se + wanted (A - B L) She) H'
+            HSeA = HSeA + mmT(HSeA + mmT(mmT(H, She), A_L), wanted)
+        K = _filter_gains(M, HSeA, mm(H, Sx), H, noiseless=noiseless)
 
         # The paper shortens these with the formula for K. Written out they hold for any K
         # and stay positive semidefinite whatever the rounding.
-        A_L, A_K = A - mm(B, L), A - mm(K, H)
+        A_K = A - mm(K, H)
         EE = mmT(E, E)
         uu = congruence(L, Sh)
         KNK = congruence(K, sense_noise)
@@ -112,12 +193,12 @@ def forward_pass(problem: Problem, L: Gains) -> Forward:
             Sx_next = Se_next + Sh_next + She_next + transposed(She_next)
             Se_next = _without_rounding(Se_next, Sx_next)
         after = (symmetrised(Se_next), symmetrised(Sh_next), She_next)
-        return after, (K, cost, Sh)
+        return after, (K, cost, Sh, She, M)
 
-    matrices = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, p.Q[:-1], p.R, L)
-    (Se, Sh, She), (K, costs, estimates) = lax.scan(step, _initial_moments(p), matrices)
+    matrices = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, p.Q[:-1], p.R, L, wanted)
+    (Se, Sh, She), (K, costs, *moments) = lax.scan(step, _initial_moments(p), matrices)
     final_cost = jnp.sum(p.Q[-1] * (Se + Sh + She + transposed(She)), axis=(0, 1))
-    return Forward(K, jnp.sum(costs, axis=0) + final_cost, estimates)
+    return Forward(K, jnp.sum(costs, axis=0) + final_cost, *moments)
 
 
 def _initial_moments(p: Problem) -> tuple[Array, Array, Array]:

@@ -47,7 +47,8 @@ class Policy(eqx.Module):
     - `expected_cost`: the exact expected cost if the agent's beliefs are right.
       `motorcost.expected_cost` gives the expected cost in another world.
     - `converged`: whether the iterations of the solver converged.
-    - `iterations`: the number of iterations from the start that led to this policy.
+    - `iterations`: the number of iterations from the start that led to this policy; for methods
+      other than "alternation", from the alternation's result.
     - `iteration_costs`: the expected cost of the gains tried in each iteration, NaN after the last.
     - `minima`: the minima of the expected cost that were found, of which the policy is the lowest.
     """

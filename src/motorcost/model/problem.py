@@ -8,6 +8,9 @@
 Every update of the agent's estimate xh adds noise E eta. All noises are standard normal. V, W and E
 are factors (the covariance of V xi is V V'); `initial_belief_cov` and `initial_state_cov` are
 covariances.
+
+How the agent finds its policy (`method`) is a part of the problem too: whatever solves it, to
+simulate or to compute a likelihood, solves it in the same way.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from motorcost.errors import InputError
 
 Matrix = Any  # a matrix, or one per time step: anything that NumPy converts to an array
 Names = Sequence[str] | Mapping[str, str]  # names, or a mapping from name to unit
+
+# How the agent finds its policy.
+METHODS = ("alternation", "calibrated", "optimal")
 
 # The longest line of `print(problem)`.
 _LINE_LENGTH = 80
@@ -51,6 +57,8 @@ class Problem(eqx.Module):
       estimate. The defaults are zero.
     - `states`, `controls`, `senses`: names, or a mapping from name to unit.
     - `dt`: seconds in a step.
+    - `method`: how the agent finds its policy: "alternation", "calibrated" or "optimal". They
+      differ if there is noise in the agent's estimate (E); see `motorcost.solve`.
 
     **Attributes.** The matrices have the names of the arguments, and always a time axis:
 
@@ -84,6 +92,7 @@ class Problem(eqx.Module):
     control_units: tuple[str, ...] = eqx.field(static=True)
     sense_names: tuple[str, ...] = eqx.field(static=True)
     sense_units: tuple[str, ...] = eqx.field(static=True)
+    method: str = eqx.field(static=True)
 
     def __init__(
         self,
@@ -106,8 +115,10 @@ class Problem(eqx.Module):
         controls: Names | None = None,
         senses: Names | None = None,
         dt: Any = 1.0,
+        method: str = "alternation",
     ) -> None:
         checks.require_float64()
+        self.method = checks.one_of("method", method, METHODS)
         T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
         n = _size("A", A, -1, "states")
         self.A = _per_step("A", A, (n, n), "states, states", T)
@@ -154,8 +165,13 @@ class Problem(eqx.Module):
         return self if self.believed is None else self.believed
 
     def replace(self, **changes: Any) -> Problem:
-        """Return the problem with other matrices, names or start; the agent's beliefs stay."""
-        return self._rebuilt(changes).with_believed(self.believed)
+        """Return the problem with other matrices, names, start or method; the agent's beliefs
+        stay."""
+        believed = self.believed
+        if believed is not None and "method" in changes:
+            # It is the agent's method, and the agent solves the problem that it believes in.
+            believed = believed._rebuilt({"method": changes["method"]})
+        return self._rebuilt(changes).with_believed(believed)
 
     def believing(self, **changes: Any) -> Problem:
         """Return the same world with an agent that believes in other matrices.
@@ -168,6 +184,8 @@ class Problem(eqx.Module):
         for name in ("steps", "states", "controls", "senses", "dt"):
             if name in changes:
                 raise InputError(f"the agent's {name} must be those of the world: leave {name} out")
+        if "method" in changes:
+            raise InputError("the method is not a belief: set it with replace(method=...)")
         for name in ("initial_belief", "initial_belief_cov"):
             if name in changes:
                 raise InputError(
@@ -233,7 +251,7 @@ class Problem(eqx.Module):
             "controls": dict(zip(self.control_names, self.control_units, strict=True)),
             "senses": dict(zip(self.sense_names, self.sense_units, strict=True)),
         }
-        plain = ("A", "B", "V", "H", "W", "E", "Q", "R", "dt")
+        plain = ("A", "B", "V", "H", "W", "E", "Q", "R", "dt", "method")
         start = ("initial_belief", "initial_belief_cov", "initial_state_cov")
         arguments |= {name: getattr(self, name) for name in plain + start}
         for name in changes:
@@ -250,6 +268,8 @@ class Problem(eqx.Module):
             f"  noise terms: {self.C.shape[1]} control-dependent (C), "
             f"{self.D.shape[1]} state-dependent (D)",
         ]
+        if self.as_believed.method != METHODS[0]:
+            lines.append(f"  the agent's policy is found by the method '{self.as_believed.method}'")
         if self.believed is not None:
             lines.append("  the agent believes in another problem (problem.believed)")
         return "\n".join(lines)

@@ -1,8 +1,10 @@
-"""Find the agent's policy by Todorov's alternation (appendix B of the paper).
+"""Find the agent's policy, by Todorov's alternation (appendix B of the paper) and what corrects it.
 
 Iterations (`alternation`) find gains that satisfy L = backward(K) and K = forward(L), a minimum of
 the expected cost; where there may be several, they are repeated from other starts and the lowest
-minimum is taken (`minima`).
+minimum is taken (`minima`). Noise in the agent's estimate makes these gains suboptimal; methods
+that take it into account start from them, and have a backward and a forward pass of their own
+(`descent`).
 
 Derivatives do not follow the iterations: at the fixed point L = backward(K) and K = forward(L), and
 the implicit function theorem gives dL and dK from a linear equation, in forward and in reverse
@@ -11,6 +13,7 @@ mode and to any order.
 Problems may have a batch on the last axes, after those of the matrices.
 """
 
+import math
 from functools import partial
 from typing import Any
 
@@ -23,12 +26,22 @@ from jaxtyping import Array, Bool
 from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.model.alternation import separates
-from motorcost.model.minima import Accuracy, lowest_minimum
-from motorcost.model.passes import backward_pass, forward_pass
-from motorcost.model.policy import FilterGains, Gains, Policy
+from motorcost.model.descent import (
+    Controller,
+    Descent,
+    Estimator,
+    Scale,
+    controller,
+    descend,
+    estimator,
+    is_corrected,
+)
+from motorcost.model.minima import Accuracy, Found, lowest_minimum, only_minimum
+from motorcost.model.passes import forward_pass
+from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.numerics.linalg import batch_size, is_definite, map_batches, map_leading_axis
-from motorcost.numerics.linear_equations import solve_linear
+from motorcost.numerics.linear_equations import Unknown, solve_linear
 
 # The iterations have converged if another one would change no control by more than this fraction
 # of its size.
@@ -47,6 +60,7 @@ MAX_ITERATIONS = 500
 def solve(
     problem: Problem,
     *,
+    method: str | None = None,
     tolerance: float = TOLERANCE,
     max_iterations: int = MAX_ITERATIONS,
     throw: bool = True,
@@ -63,9 +77,16 @@ def solve(
 
     **Arguments:**
 
+    - `method`: how the policy is found, if not by the problem's own method. The methods differ only
+      if there is noise in the agent's estimate (E), which makes E[x | xh] differ from xh.
+      "alternation" is Todorov's, which neglects the difference. "calibrated" takes it into account:
+      control gains are optimal for the filter gains, and filter gains make the error of the
+      estimate least. "optimal" takes both gains to be those with the least expected cost; there may
+      be no such policy, because the cost can go on falling as filter gains grow without bound.
     - `tolerance`: the iterations stop when another one would change no control by more than this
       fraction of its size (root mean square over trials).
-    - `max_iterations`: the largest number of iterations from each start.
+    - `max_iterations`: the largest number of iterations from each start, and of those that begin
+      with the alternation's result if the method is another one.
     - `throw`: whether to raise a `ConvergenceError` if the iterations do not converge. With
       `throw=False`, and always inside `jit`, `vmap` and `grad`, the policy is returned with
       `converged` false; its gains are finite all the same. There, `converged` is also false for
@@ -81,6 +102,8 @@ def solve(
         )
     checks.positive(tolerance=tolerance)
     checks.whole("max_iterations", max_iterations, 1, "the largest number of iterations")
+    if method is not None and method != problem.as_believed.method:
+        problem = problem.replace(method=method)
     policy = _solve(problem.as_believed, EXACT._replace(tolerance=tolerance), max_iterations)
     concrete = all(checks.is_concrete(leaf) for leaf in (policy.converged, policy.expected_cost))
     if throw and concrete and not policy.converged:
@@ -109,6 +132,13 @@ def solve_each(problems: Problem, accuracy: Accuracy = EXACT) -> Policy:
 
 def _failure(policy: Policy, max_iterations: int) -> str:
     cost, iterations = float(policy.expected_cost), int(policy.iterations)
+    if policy.believed.method == "optimal" and math.isfinite(cost):
+        return (
+            f"no policy of least expected cost was found within {iterations} iterations (the last "
+            f"expected cost is {cost:.6g}). With noise in the agent's estimate (E) there may be "
+            "none: the cost can go on falling as filter gains grow without bound. "
+            "method='calibrated' keeps the estimate close to the state instead"
+        )
     if iterations < max_iterations:
         return (
             f"the expected cost overflowed in iteration {iterations}: the numbers are too large, "
@@ -126,16 +156,23 @@ def _failure(policy: Policy, max_iterations: int) -> str:
 def _solve(problem: Problem, accuracy: Accuracy, max_iterations: int) -> Policy:
     constant, accuracy = lax.stop_gradient((problem, accuracy))
     lowest = lowest_minimum(constant, accuracy, max_iterations)
-    last, minima = lax.stop_gradient(lowest)
+    found, minima = lax.stop_gradient(lowest)
+    last: Found | Descent = found
+    fixed_point = Controller(found.L), Estimator(found.K)
+    if is_corrected(problem):
+        descent = descend(constant, found.L, accuracy.tolerance, max_iterations)
+        last = descent = lax.stop_gradient(descent)
+        fixed_point = descent.controller, Estimator(descent.forward.K, descent.forward.bias)
+        minima = only_minimum(descent.cost, descent.converged)
     converged = last.converged & _is_valid(constant)
     # Where the iterations failed, what follows runs on a problem of zeros: its results are not
     # used, and its derivatives are zero instead of NaN.
     solved = jax.tree.map(lambda leaf: jnp.where(converged, leaf, 0.0), problem)
-    L, K = _differentiable(solved, last.L, last.K, converged, accuracy.derivative)
-    cost = forward_pass(solved, L).cost
+    control, estimate = _differentiable(solved, *fixed_point, converged, accuracy.derivative)
+    cost = forward_pass(solved, *control).cost
     return Policy(
-        L=L,
-        K=K,
+        L=control.L,
+        K=estimate.K,
         believed=problem,
         expected_cost=jnp.where(converged, cost, last.cost),
         iterations=last.iterations,
@@ -162,20 +199,25 @@ def _is_valid(problem: Problem) -> Bool[Array, "*batch"]:
 
 @jax.custom_jvp
 def _differentiable(
-    problem: Problem, L: Gains, K: FilterGains, converged: Bool[Array, "*batch"], tolerance: Any
-) -> tuple[Gains, FilterGains]:
-    """L and K themselves, which satisfy L = backward(K) and K = forward(L), with derivatives with
-    respect to the problem, up to `tolerance`."""
-    return L, K
+    problem: Problem,
+    control: Controller,
+    estimate: Estimator,
+    converged: Bool[Array, "*batch"],
+    tolerance: Any,
+) -> tuple[Controller, Estimator]:
+    """Controller and estimator themselves, each of which is what a pass makes of the other, with
+    derivatives with respect to the problem, up to `tolerance`."""
+    return control, estimate
 
 
 def _implicit_derivative(primals: Any, tangents: Any) -> Any:
     """The derivative of the fixed point: dL = backward'(dp, dK) and dK = forward'(dp, dL).
 
     Eliminating dK leaves the linear equation dL - backward'(0, forward'(0, dL)) =
-    backward'(dp, forward'(dp, 0)), solved here without forming its matrix.
+    backward'(dp, forward'(dp, 0)), solved here without forming its matrix. L and K stand for all
+    that one pass tells the other.
     """
-    problem, L, K, converged, tolerance = primals
+    problem, control, estimate, converged, tolerance = primals
     # Most matrices of a problem do not depend on the free parameters. Their tangents are symbolic
     # zeros, and leaving them out makes the program much shorter.
     leaves, tree = jax.tree.flatten(problem)
@@ -188,20 +230,36 @@ def _implicit_derivative(primals: Any, tangents: Any) -> Any:
         return jax.tree.unflatten(tree, [by_index.get(i, leaf) for i, leaf in enumerate(leaves)])
 
     # Called again here, so that the derivative can itself be differentiated.
-    L, K = _differentiable(problem, L, K, converged, tolerance)
-    _, backward = jax.linearize(lambda values, K: backward_pass(with_values(values), K), values, K)
-    _, forward = jax.linearize(lambda values, L: forward_pass(with_values(values), L).K, values, L)
+    control, estimate = _differentiable(problem, control, estimate, converged, tolerance)
+    _, backward = jax.linearize(lambda v, e: controller(with_values(v), e), values, estimate)
+    _, forward = jax.linearize(lambda v, c: estimator(with_values(v), c), values, control)
     fixed = jax.tree.map(jnp.zeros_like, values)
-    L_dot = backward(values_dot, forward(values_dot, jnp.zeros_like(L)))
-    if not separates(problem):
-        L_dot = lax.custom_linear_solve(
-            lambda v: v - backward(fixed, forward(fixed, v)),
-            L_dot,
-            partial(solve_linear, tolerance=tolerance),
-            transpose_solve=partial(solve_linear, tolerance=tolerance),
+    right_side = backward(values_dot, forward(values_dot, jax.tree.map(jnp.zeros_like, control)))
+    control_dot = right_side
+    if is_corrected(problem) or not separates(problem):
+        joined, parted = _as_unknown(problem, control)
+
+        def residual(unknown: Unknown) -> Unknown:
+            return unknown - joined(backward(fixed, forward(fixed, parted(unknown))))
+
+        solver = partial(solve_linear, tolerance=tolerance)
+        control_dot = parted(
+            lax.custom_linear_solve(residual, joined(right_side), solver, transpose_solve=solver)
         )
-    L_dot = jnp.where(converged, L_dot, 0.0)
-    return (L, K), (L_dot, jnp.where(converged, forward(values_dot, L_dot), 0.0))
+    estimate_dot = forward(values_dot, _where(converged, control_dot))
+    return (control, estimate), (_where(converged, control_dot), _where(converged, estimate_dot))
 
 
 _differentiable.defjvp(_implicit_derivative, symbolic_zeros=True)
+
+
+def _where(condition: Bool[Array, "*batch"], tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.where(condition, leaf, 0.0), tree)
+
+
+def _as_unknown(problem: Problem, control: Controller) -> tuple[Any, Any]:
+    """How a controller is written as the unknown of a linear equation, and back."""
+    if not is_corrected(problem):
+        return lambda control: control.L, Controller
+    scale = Scale.of(control.L, forward_pass(problem, *control).estimates)
+    return scale.joined, scale.parted
