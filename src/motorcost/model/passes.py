@@ -3,6 +3,10 @@
 The backward pass gives the control gains L that are optimal for filter gains K, the forward pass
 the filter gains that are optimal for L. Problems may have a batch on the last axes, after those of
 the matrices.
+
+With `sense_first`, a step is one in which the agent acts and senses nothing, and then one in which
+it senses the state that this led to while nothing moves. Each is the ordinary step with K = 0, or
+with A = 1 and B = V = 0.
 """
 
 from typing import Any, NamedTuple
@@ -34,6 +38,8 @@ def backward_pass(problem: Problem, K: FilterGains) -> Gains:
     def step(carry: Any, at: Any) -> Any:
         Px, Pe = carry  # the cost to go of a unit of state, and of a unit of estimation error
         A, B, C, H, D, Q, R, K = at
+        if p.sense_first:
+            Px, Pe = _before_sensing(Px, Pe, H, D, K)
         PxA, PxB = mm(Px, A), mm(Px, B)
         M = R + mm(transposed(B), PxB)
         for i in range(C.shape[0]):
@@ -43,16 +49,48 @@ def backward_pass(problem: Problem, K: FilterGains) -> Gains:
         L = solve_semidefinite(symmetrised(M), BPA, jnp.zeros_like(M[0]))
         saved = mm(transposed(BPA), L)
         Px_next = Q + mm(transposed(A), PxA) - saved
-        Pe_next = saved + congruence(transposed(A - mm(K, H)), Pe)
-        if D.shape[0]:
-            KPK = congruence(transposed(K), Pe)
-            for j in range(D.shape[0]):
-                Px_next = Px_next + congruence(transposed(D[j]), KPK)
+        kept = A if p.sense_first else A - mm(K, H)
+        Pe_next = saved + congruence(transposed(kept), Pe)
+        if D.shape[0] and not p.sense_first:
+            Px_next = _with_sensory_noise(Px_next, Pe, D, K)
         return (symmetrised(Px_next), symmetrised(Pe_next)), L
 
     end = (p.Q[-1], jnp.zeros_like(p.Q[-1]))
     _, L = lax.scan(step, end, (p.A, p.B, p.C, p.H, p.D, p.Q[:-1], p.R, K), reverse=True)
     return L
+
+
+def _with_sensory_noise(
+    Px: Float[Array, "n n *batch"],
+    Pe: Float[Array, "n n *batch"],
+    D: Float[Array, "d k n *batch"],
+    K: Float[Array, "n k *batch"],
+) -> Float[Array, "n n *batch"]:
+    """The cost to go of a unit of state, with that of the sensory noise which grows with it."""
+    KPK = congruence(transposed(K), Pe)
+    for j in range(D.shape[0]):
+        Px = Px + congruence(transposed(D[j]), KPK)
+    return Px
+
+
+def _before_sensing(
+    Px: Float[Array, "n n *batch"],
+    Pe: Float[Array, "n n *batch"],
+    H: Float[Array, "k n *batch"],
+    D: Float[Array, "d k n *batch"],
+    K: Float[Array, "n k *batch"],
+) -> tuple[Float[Array, "n n *batch"], Float[Array, "n n *batch"]]:
+    """The costs to go before a state is sensed, from those after."""
+    before = _with_sensory_noise(Px, Pe, D, K) if D.shape[0] else Px
+    return before, congruence(transposed(_uncorrected(K, H)), Pe)
+
+
+def _uncorrected(
+    K: Float[Array, "n k *batch"], H: Float[Array, "k n *batch"]
+) -> Float[Array, "n n *batch"]:
+    """1 - K H: what is left of an error after it was sensed."""
+    KH = mm(K, H)
+    return jnp.eye(len(KH)).reshape(*KH.shape[:2], *[1] * (KH.ndim - 2)) - KH
 
 
 class Forward(NamedTuple):
@@ -114,10 +152,75 @@ def forward_pass(problem: Problem, L: Gains) -> Forward:
         after = (symmetrised(Se_next), symmetrised(Sh_next), She_next)
         return after, (K, cost, Sh)
 
+    def sense_first_step(carry: Any, at: Any) -> Any:
+        A, B, C, V, H, W, D, E, Q, R, L = at
+        Se, Sh, She = carry
+        uu = congruence(L, Sh)
+        cost = jnp.sum(Q * (Se + Sh + She + transposed(She)), axis=(0, 1))
+        cost = cost + jnp.sum(R * uu, axis=(0, 1))
+        acted = _acted(carry, uu, A, B, C, V, L, uncorrelated=uncorrelated)
+        after, K = _sensed(acted, H, W, D, E, noiseless=noiseless, uncorrelated=uncorrelated)
+        return after, (K, cost, Sh)
+
     matrices = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, p.Q[:-1], p.R, L)
-    (Se, Sh, She), (K, costs, estimates) = lax.scan(step, _initial_moments(p), matrices)
+    walk = sense_first_step if p.sense_first else step
+    (Se, Sh, She), (K, costs, estimates) = lax.scan(walk, _initial_moments(p), matrices)
     final_cost = jnp.sum(p.Q[-1] * (Se + Sh + She + transposed(She)), axis=(0, 1))
     return Forward(K, jnp.sum(costs, axis=0) + final_cost, estimates)
+
+
+def _acted(
+    moments: tuple[Array, Array, Array],
+    uu: Array,
+    A: Array,
+    B: Array,
+    C: Array,
+    V: Array,
+    L: Array,
+    *,
+    uncorrelated: bool,
+) -> tuple[Array, Array, Array]:
+    """The second moments of error, estimate and between the two after an action, of which nothing
+    is sensed. `uu` is the second moment of the control."""
+    Se, Sh, She = moments
+    A_L = A - mm(B, L)
+    Se = congruence(A, Se) + mmT(V, V)
+    for i in range(C.shape[0]):
+        Se = Se + congruence(C[i], uu)
+    She = She if uncorrelated else mmT(mm(A_L, She), A)
+    return symmetrised(Se), symmetrised(congruence(A_L, Sh)), She
+
+
+def _sensed(
+    moments: tuple[Array, Array, Array],
+    H: Array,
+    W: Array,
+    D: Array,
+    E: Array,
+    *,
+    noiseless: bool,
+    uncorrelated: bool,
+) -> tuple[tuple[Array, Array, Array], Array]:
+    """The second moments after a state was sensed, while nothing moves, and the filter gains."""
+    Se, Sh, She = moments
+    Sx = Se + Sh + She + transposed(She)
+    sense_noise = mmT(W, W)
+    for j in range(D.shape[0]):
+        sense_noise = sense_noise + congruence(D[j], Sx)
+    HSe = mm(H, Se)
+    M = symmetrised(mmT(HSe, H) + sense_noise)
+    K = _filter_gains(M, HSe, mm(H, Sx), H, noiseless=noiseless)
+    left, EE, KNK = _uncorrected(K, H), mmT(E, E), congruence(K, sense_noise)
+    Se_next = congruence(left, Se) + KNK + EE
+    Sh_next = Sh + congruence(K, M) + EE
+    She_next = She
+    if not uncorrelated:
+        cross = mmT(mmT(She, H), K)
+        Sh_next = Sh_next + cross + transposed(cross)
+        She_next = mmT(She + mm(K, HSe), left) - KNK - EE
+    if noiseless:
+        Se_next = _without_rounding(Se_next, Se_next + Sh_next + She_next + transposed(She_next))
+    return (symmetrised(Se_next), symmetrised(Sh_next), She_next), K
 
 
 def _initial_moments(p: Problem) -> tuple[Array, Array, Array]:

@@ -7,7 +7,8 @@
 
 Every update of the agent's estimate xh adds noise E eta. All noises are standard normal. V, W and E
 are factors (the covariance of V xi is V V'); `initial_belief_cov` and `initial_state_cov` are
-covariances.
+covariances. The senses are those of the state x before the step or, with `sense_first`, of the
+state x' after it.
 """
 
 from __future__ import annotations
@@ -51,6 +52,17 @@ class Problem(eqx.Module):
       estimate. The defaults are zero.
     - `states`, `controls`, `senses`: names, or a mapping from name to unit.
     - `dt`: seconds in a step.
+    - `sense_first`: whether the agent senses a state before it acts on it. By default it acts at
+      step t on what it sensed until step t-1:
+
+          xh' = A xh + B u + K (y - H xh) + E eta,           y  = H x + W om + sum_j del_j D_j x
+
+      With `sense_first` it acts on what it sensed until step t, the state of step t included:
+
+          xh' = p + K (y' - H p) + E eta,   p = A xh + B u,   y' = H x' + W om + sum_j del_j D_j x'
+
+      H, W, D and E of step t then belong to the state after step t, and the first state is not
+      sensed: what is known of it is in `initial_belief` and `initial_state_cov`.
 
     **Attributes.** The matrices have the names of the arguments, and always a time axis:
 
@@ -84,6 +96,7 @@ class Problem(eqx.Module):
     control_units: tuple[str, ...] = eqx.field(static=True)
     sense_names: tuple[str, ...] = eqx.field(static=True)
     sense_units: tuple[str, ...] = eqx.field(static=True)
+    sense_first: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -106,6 +119,7 @@ class Problem(eqx.Module):
         controls: Names | None = None,
         senses: Names | None = None,
         dt: Any = 1.0,
+        sense_first: bool = False,
     ) -> None:
         checks.require_float64()
         T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
@@ -136,6 +150,7 @@ class Problem(eqx.Module):
         self.state_names, self.state_units = checks.labels("states", states, n, "state")
         self.control_names, self.control_units = checks.labels("controls", controls, m, "control")
         self.sense_names, self.sense_units = checks.labels("senses", senses, k, "sense")
+        self.sense_first = checks.truth("sense_first", sense_first)
         self.believed = None
 
     @property
@@ -155,7 +170,10 @@ class Problem(eqx.Module):
 
     def replace(self, **changes: Any) -> Problem:
         """Return the problem with other matrices, names or start; the agent's beliefs stay."""
-        return self._rebuilt(changes).with_believed(self.believed)
+        believed = self.believed
+        if believed is not None and "sense_first" in changes:  # which is the world's, too
+            believed = believed.replace(sense_first=changes["sense_first"])
+        return self._rebuilt(changes).with_believed(believed)
 
     def believing(self, **changes: Any) -> Problem:
         """Return the same world with an agent that believes in other matrices.
@@ -165,7 +183,7 @@ class Problem(eqx.Module):
         the world in any matrix, noise or cost, and in the covariance of the first state around the
         first estimate (`initial_state_cov`). Repeated calls add up.
         """
-        for name in ("steps", "states", "controls", "senses", "dt"):
+        for name in ("steps", "states", "controls", "senses", "dt", "sense_first"):
             if name in changes:
                 raise InputError(f"the agent's {name} must be those of the world: leave {name} out")
         for name in ("initial_belief", "initial_belief_cov"):
@@ -185,6 +203,11 @@ class Problem(eqx.Module):
         one if it is None."""
         for name in ("B", "H") if believed is not None else ():  # which determine all sizes
             self._require_size(name, getattr(believed, name).shape)
+        if believed is not None and believed.sense_first != self.sense_first:
+            raise InputError(
+                f"the believed sense_first must be the world's, {self.sense_first}, "
+                f"got {believed.sense_first}"
+            )
         return eqx.tree_at(lambda p: p.believed, self, believed, is_leaf=lambda leaf: leaf is None)
 
     def padded(self, steps: int) -> Problem:
@@ -227,6 +250,7 @@ class Problem(eqx.Module):
         # Through the constructor, so that changes are checked.
         arguments: dict[str, Any] = {
             "steps": self.steps,
+            "sense_first": self.sense_first,
             "C": [self.C[:, i] for i in range(self.C.shape[1])],
             "D": [self.D[:, j] for j in range(self.D.shape[1])],
             "states": dict(zip(self.state_names, self.state_units, strict=True)),
@@ -250,6 +274,8 @@ class Problem(eqx.Module):
             f"  noise terms: {self.C.shape[1]} control-dependent (C), "
             f"{self.D.shape[1]} state-dependent (D)",
         ]
+        if self.sense_first:
+            lines.append("  the agent senses a state before it acts on it (sense_first)")
         if self.believed is not None:
             lines.append("  the agent believes in another problem (problem.believed)")
         return "\n".join(lines)
