@@ -171,8 +171,9 @@ class Problem(eqx.Module):
     def replace(self, **changes: Any) -> Problem:
         """Return the problem with other matrices, names or start; the agent's beliefs stay."""
         believed = self.believed
-        if believed is not None and "sense_first" in changes:  # which is the world's, too
-            believed = believed.replace(sense_first=changes["sense_first"])
+        shared = {name: changes[name] for name in ("states", "sense_first") if name in changes}
+        if believed is not None and shared:
+            believed = believed.replace(**shared)
         return self._rebuilt(changes).with_believed(believed)
 
     def believing(self, **changes: Any) -> Problem:
@@ -200,15 +201,25 @@ class Problem(eqx.Module):
 
     def with_believed(self, believed: Problem | None) -> Problem:
         """Return the same world with an agent that believes in the problem `believed`, or in this
-        one if it is None."""
-        for name in ("B", "H") if believed is not None else ():  # which determine all sizes
-            self._require_size(name, getattr(believed, name).shape)
-        if believed is not None and believed.sense_first != self.sense_first:
-            raise InputError(
-                f"the believed sense_first must be the world's, {self.sense_first}, "
-                f"got {believed.sense_first}"
-            )
-        return eqx.tree_at(lambda p: p.believed, self, believed, is_leaf=lambda leaf: leaf is None)
+        one if it is None.
+
+        The agent may believe in further states: a target that has a velocity, say. The world then
+        gets these states too, in the order of `believed`, as states that are always zero: nothing
+        moves or disturbs them, they move nothing, are not sensed and cost nothing. The agent's
+        first estimate of them is `believed.initial_belief`.
+        """
+        world = self
+        if believed is not None:
+            if believed.state_names != self.state_names:
+                world = _extended(self, believed)
+            for name in ("B", "H"):  # which determine all sizes
+                world._require_size(name, getattr(believed, name).shape)
+            if believed.sense_first != self.sense_first:
+                raise InputError(
+                    f"the believed sense_first must be the world's, {self.sense_first}, "
+                    f"got {believed.sense_first}"
+                )
+        return eqx.tree_at(lambda p: p.believed, world, believed, is_leaf=lambda leaf: leaf is None)
 
     def padded(self, steps: int) -> Problem:
         """Return the problem, extended to `steps` by steps in which nothing moves, is sensed or
@@ -279,6 +290,50 @@ class Problem(eqx.Module):
         if self.believed is not None:
             lines.append("  the agent believes in another problem (problem.believed)")
         return "\n".join(lines)
+
+
+def _extended(world: Problem, believed: Problem) -> Problem:
+    """The world with the states of `believed`, in their order; those that it lacks are zero."""
+    lacking = [name for name in world.state_names if name not in believed.state_names]
+    if lacking:
+        raise InputError(
+            f"the believed problem must have all states of the world, it lacks {', '.join(lacking)}"
+        )
+    for kind in ("control", "sense"):
+        ours, theirs = (getattr(p, f"{kind}_names") for p in (world, believed))
+        if ours != theirs:
+            raise InputError(
+                f"the believed {kind}s must be the world's, {', '.join(ours)}; "
+                f"got {', '.join(theirs)}"
+            )
+    n = len(world.state_names)
+    places = dict(zip(world.state_names, range(n), strict=True))
+    # Which state of the world each is; n is a row, or a column, of zeros.
+    index = np.array([places.get(name, n) for name in believed.state_names])
+
+    def along(M: Any, *axes: int) -> Any:
+        xp = checks.array_module(M)
+        M = xp.asarray(M)
+        for axis in axes:
+            pads = [(0, int(i == axis % M.ndim)) for i in range(M.ndim)]
+            M = xp.take(xp.pad(M, pads), index, axis=axis)
+        return M
+
+    xp = checks.array_module(world.initial_belief, believed.initial_belief)
+    C, D = along(world.C, -2), along(world.D, -1)
+    return world.with_believed(None).replace(
+        **{name: along(getattr(world, name), -2) for name in ("B", "V", "E")},
+        **{name: along(getattr(world, name), -2, -1) for name in ("A", "Q")},
+        C=[C[:, i] for i in range(C.shape[1])],
+        D=[D[:, j] for j in range(D.shape[1])],
+        H=along(world.H, -1),
+        initial_belief=xp.where(
+            index == n, believed.initial_belief, along(world.initial_belief, 0)
+        ),
+        initial_belief_cov=along(world.initial_belief_cov, 0, 1),
+        initial_state_cov=along(world.initial_state_cov, 0, 1),
+        states=dict(zip(believed.state_names, believed.state_units, strict=True)),
+    )
 
 
 def _listed(kind: str, names: Sequence[str], units: Sequence[str]) -> str:
