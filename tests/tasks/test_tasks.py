@@ -12,6 +12,8 @@ TASKS = {
     "reaching": mc.tasks.reaching,
     "saccade": mc.tasks.saccade,
     "tracking": mc.tasks.tracking,
+    "pursuit": mc.tasks.pursuit,
+    "subjective_pursuit": mc.tasks.subjective_pursuit,
     "random_problem": mc.tasks.random_problem(jax.random.key(0)),
 }
 
@@ -140,6 +142,9 @@ def test_random_problem_leaves_the_open_choices_to_the_user():
         (mc.tasks.reaching, {"aim_spread": -1.0}, "aim_spread must not be negative"),
         (mc.tasks.tracking, {"wander": -1.0}, "wander must not be negative"),
         (mc.tasks.tracking, {"mass": 0.0}, "mass must be positive"),
+        (mc.tasks.pursuit, {"target_noise": -1.0}, "target_noise must not be negative"),
+        (mc.tasks.pursuit, {"delay": 180}, "delay must be shorter than the trial of 180 steps"),
+        (mc.tasks.subjective_pursuit, {"believed_drift": -1.0}, "believed_drift must not be neg"),
         (TASKS["random_problem"], {"effort_2": -1.0}, "effort_2 must be positive"),
     ],
 )

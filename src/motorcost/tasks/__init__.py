@@ -4,7 +4,7 @@ In the order of reading:
 
 - `supports`: the values that a parameter can have, and what is known of it in advance.
 - `declare`: the declaration of a task's parameters.
-- `reaching`, `saccade`, `tracking`, `random_problem`: one task each.
+- `reaching`, `saccade`, `tracking`, `pursuit`, `random_problem`: the tasks.
 """
 
 from motorcost.tasks.declare import (
@@ -16,6 +16,7 @@ from motorcost.tasks.declare import (
     parameters,
     typical_values,
 )
+from motorcost.tasks.pursuit import pursuit, pursuit_starts, subjective_pursuit
 from motorcost.tasks.random_problem import random_problem
 from motorcost.tasks.reaching import reaching
 from motorcost.tasks.saccade import saccade
@@ -28,9 +29,12 @@ __all__ = [
     "defaults",
     "parameter_units",
     "parameters",
+    "pursuit",
+    "pursuit_starts",
     "random_problem",
     "reaching",
     "saccade",
+    "subjective_pursuit",
     "tracking",
     "typical_values",
 ]
