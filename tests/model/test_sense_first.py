@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
+from motorcost.fitting.baselines import with_average_noise
 from motorcost.inference.filter import filter_log_likelihoods, filter_setting, is_enough
 from motorcost.model.joint import can_vary
 from motorcost.model.sources import contributions
@@ -306,6 +307,17 @@ def test_what_varies_is_enough():
     assert enough
     assert_allclose(values, whole, rtol=1e-10)
     assert not filtered(still, policy, observer, varying[:-1])[1]
+
+
+def test_average_noise_is_that_of_the_sensed_states():
+    problem = sensing_first(seed=1)
+    moments = mc.moments(problem, mc.solve(problem))
+    xx = moments.state_cov + np.einsum("ti,tj->tij", moments.state_mean, moments.state_mean)
+    D, W = np.asarray(problem.D), np.asarray(problem.W)
+    expected = np.einsum("tdij,jk,tdlk->til", D, xx[1:].mean(axis=0), D)
+    plain = np.asarray(with_average_noise(lambda: problem)().W)
+    added = plain @ plain.swapaxes(1, 2) - W @ W.swapaxes(1, 2)
+    assert_allclose(added, expected, rtol=1e-8, atol=1e-10)
 
 
 def test_it_is_carried_and_shown():

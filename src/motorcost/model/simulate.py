@@ -45,7 +45,8 @@ def simulate(
       first estimates are drawn around them with `initial_state_cov`. The states are kept as the
       `starts` of the trials.
 
-    Returns `Trials` with the states, beliefs, controls and senses behind the observed samples.
+    Returns `Trials` with the states, beliefs, controls and senses behind the observed samples. With
+    `sense_first`, the senses of a step are those of the state after it.
     """
     n = len(problem.state_names)
     checks.whole("n_trials", n_trials, 1, "the number of trials")
