@@ -209,6 +209,13 @@ def whole(name: str, value: Any, least: int, meaning: str, most: int = LARGEST_S
     return int(value)
 
 
+def truth(name: str, value: Any) -> bool:
+    """Return `value`, if it is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False, got {_brief(value)}")
+    return bool(value)
+
+
 def labels(
     what: str, value: Sequence[str] | Mapping[str, str] | None, size: int, default: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:

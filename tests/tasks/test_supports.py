@@ -108,7 +108,7 @@ def test_supports_print_as_they_are_written():
 
 
 def built_in():
-    names = ("reaching", "saccade", "tracking")
+    names = ("reaching", "saccade", "tracking", "pursuit", "subjective_pursuit")
     return {name: getattr(mc.tasks, name) for name in names} | {
         "random_problem": mc.tasks.random_problem(KEY)
     }

@@ -15,6 +15,8 @@ TASKS = {
     "saccade": mc.tasks.saccade,
     "planar_saccade": mc.tasks.planar_saccade,
     "tracking": mc.tasks.tracking,
+    "pursuit": mc.tasks.pursuit,
+    "subjective_pursuit": mc.tasks.subjective_pursuit,
     "random_problem": mc.tasks.random_problem(jax.random.key(0)),
 }
 
@@ -157,6 +159,9 @@ VIA = {"via_x": 0.05, "via_y": 0.05, "via_time": 0.1}
         (mc.tasks.posture, {"pulse": 1.0, "pulse_time": 9.0}, "begin within the trial of 4.99 s"),
         (mc.tasks.tracking, {"wander": -1.0}, "wander must not be negative"),
         (mc.tasks.tracking, {"mass": 0.0}, "mass must be positive"),
+        (mc.tasks.pursuit, {"target_noise": -1.0}, "target_noise must not be negative"),
+        (mc.tasks.pursuit, {"delay": 180}, "delay must be shorter than the trial of 180 steps"),
+        (mc.tasks.subjective_pursuit, {"believed_drift": -1.0}, "believed_drift must not be neg"),
         (TASKS["random_problem"], {"effort_2": -1.0}, "effort_2 must be positive"),
     ],
 )

@@ -39,7 +39,8 @@ def with_average_noise(task: Task, at: Mapping[str, Any] | None = None) -> Task:
         hh = z.belief_cov + jnp.einsum("ti,tj->tij", z.belief_mean, z.belief_mean)
         L = solve(like).L
         uu = (L @ hh[:-1] @ jnp.swapaxes(L, -1, -2)).mean(axis=0)
-        control, state = semidefinite_cholesky(uu), semidefinite_cholesky(xx[:-1].mean(axis=0))
+        sensed = (xx[1:] if like.sense_first else xx[:-1]).mean(axis=0)
+        control, state = semidefinite_cholesky(uu), semidefinite_cholesky(sensed)
         return _plain(problem, control, state)
 
     def make(problem: Problem, **arguments: Any) -> Problem:

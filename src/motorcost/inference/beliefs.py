@@ -20,6 +20,7 @@ from motorcost.inference.grouping import (
     as_trials,
     group_trials,
 )
+from motorcost.model.joint import Joint
 from motorcost.model.observer import Observer, ObserverLike
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
@@ -113,7 +114,7 @@ def _beliefs(
     )
     mean, cov, updates, contradicting = after
     if smooth:
-        mean, cov = _smoothed(setting.joint.F, mean, cov, updates.whitened)
+        mean, cov = _smoothed(setting.joint, mean, cov, updates.whitened)
     n = len(problem.state_names)
     S, (predicted_mean, predicted_cov) = setting.S, before
 
@@ -140,7 +141,7 @@ def _beliefs(
 
 
 def _smoothed(
-    F: Float[Array, "steps z z"],
+    joint: Joint,
     means: Float[Array, "T z trial"],
     covs: Float[Array, "T z z trial"],
     whitened: Whitened,
@@ -153,25 +154,38 @@ def _smoothed(
 
     def step(carry: Any, at: Any) -> Any:
         score, information = carry  # from the samples after this one
-        mean, cov, sample, F = at
+        mean, cov, sample, (F, sensing) = at
         smoothed_mean = mean - jnp.einsum("ijb,jb->ib", cov, score)
         removed = jnp.einsum("ijb,jkb,klb->ilb", cov, information, cov)
 
-        # Through this sample, and then one step back in time.
+        # Through what was sensed after this sample, if that is a half of the step; through this
+        # sample, and then one step back in time.
+        if sensing is not None:
+            score, information = _back(sensing, score, information)
         rows, gain, e = sample.rows, sample.gain, sample.innovation
         kept = jnp.eye(mean.shape[0])[:, :, None] - jnp.einsum("oib,ojb->ijb", gain, rows)
         score = jnp.einsum("jib,jb->ib", kept, score) - jnp.einsum("oib,ob->ib", rows, e)
         information = jnp.einsum("jib,jkb,klb->ilb", kept, information, kept) + jnp.einsum(
             "oib,ojb->ijb", rows, rows
         )
-        score = F.T @ score
-        information = jnp.einsum("ji,jkb,kl->ilb", F, information, F)
-        return (score, information), (
+        return _back(F, score, information), (
             smoothed_mean,
             cov - (removed + jnp.swapaxes(removed, 0, 1)) / 2,
         )
 
     nothing = (jnp.zeros_like(means[0]), jnp.zeros_like(covs[0]))
-    into = jnp.concatenate([jnp.zeros_like(F[:1]), F])  # nothing comes before the first sample
-    _, smoothed = lax.scan(step, nothing, (means, covs, whitened, into), reverse=True)
+    # Nothing comes before the first sample, and nothing is sensed between it and z_1.
+    z = len(means[0])
+    into = jnp.concatenate([jnp.zeros((1, z, z)), joint.F])
+    sensing = None
+    if joint.sensing is not None:
+        sensing = jnp.concatenate([jnp.eye(z)[None], joint.sensing.F])
+    _, smoothed = lax.scan(step, nothing, (means, covs, whitened, (into, sensing)), reverse=True)
     return smoothed
+
+
+def _back(
+    F: Float[Array, "z z"], score: Float[Array, "z trial"], information: Float[Array, "z z trial"]
+) -> tuple[Float[Array, "z trial"], Float[Array, "z z trial"]]:
+    """What is known of z' = F z from later samples, as what is known of z."""
+    return F.T @ score, jnp.einsum("ji,jkb,kl->ilb", F, information, F)

@@ -2,7 +2,9 @@
 
 With z = (x, xh): predict z exactly to second order (`joint.predict`), then condition on what was
 recorded, o = S x + U th, as if z were Gaussian (`elimination`). Full observation is S = I, U = 0.
-A missing sample (NaN) is skipped.
+A missing sample (NaN) is skipped. If the agent senses a state before it acts on it
+(`Problem.sense_first`), the sample comes between the halves of a step: what the agent senses is
+that of a state about which the sample says what it can.
 
 All arrays have trials on the last axis.
 """
@@ -32,10 +34,11 @@ from motorcost.model.joint import (
     Cov,
     Joint,
     Mean,
+    act,
     has_signal_dependent_noise,
     joint_start,
     joint_system,
-    predict,
+    sense,
     state_covariances,
 )
 from motorcost.model.observer import Observer
@@ -158,7 +161,8 @@ def run_filter(
 ) -> Any:
     """What `keep` returns for each sample, stacked along a first axis.
 
-    `keep` is called with (mean, cov) of z before the sample, and with what `condition` returns.
+    `keep` is called with (mean, cov) of z before the sample, and with what `condition` returns;
+    with `sense_first`, the latter's mean and covariance are those after the agent has sensed, too.
 
     - `whiten`: whether the update contains the whitened channels.
     - `share_covariance`: whether trials have one covariance, which then has a last axis of length
@@ -182,8 +186,9 @@ def run_filter(
     def step(carry: Any, at: tuple[Joint, Joint | None, Sample]) -> Any:
         joint_step, among, sample = at
         mean, cov = carry
-        before = predict(joint_step, mean, cov, among)
-        after = conditioned(sample, *before)
+        before = act(joint_step, mean, cov, among)
+        mean, cov, *update = conditioned(sample, *before)
+        after = (*sense(joint_step, mean, cov, among), *update)
         return after[:2], keep(before, after)
 
     first_sample, later_samples = _first_and_later(_recorded(setting, samples))

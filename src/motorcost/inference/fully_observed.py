@@ -48,8 +48,11 @@ class Step(eqx.Module):
     A: Float[Array, "*steps n n"]
     B: Float[Array, "*steps n m"]
     L: Float[Array, "*steps m n"]
-    belief_from_belief: Float[Array, "*steps n n"]  # A^ - B^ L - K H^
-    belief_from_state: Float[Array, "*steps n n"]  # K H
+    # How the estimate follows from the last one, A^ - B^ L - K H^, and from the state that was
+    # sensed, K H. That is the last state or, with `sense_first`, the next one; the former is then
+    # (1 - K H^) (A^ - B^ L).
+    belief_from_belief: Float[Array, "*steps n n"]
+    belief_from_state: Float[Array, "*steps n n"]
     belief_noise: Float[Array, "*steps n n"]  # K W W' K' + E E'
     KD: Float[Array, "*steps d n n"]
     informative: Float[Array, "*steps q n"]  # selects the informative channels: a one in each row
@@ -59,6 +62,7 @@ class Step(eqx.Module):
     informative_VV: Float[Array, "*steps q q"]
     noise: Float[Array, "*steps q"]  # the least variance of each, given those before it
     variance: Float[Array, "*steps n"]  # of each channel over all trials, given no samples
+    sense_first: bool = eqx.field(static=True, default=False)
 
 
 class FullyObservedSetting(eqx.Module):
@@ -124,13 +128,17 @@ def fully_observed_setting(
     if p.V.shape[-1]:
         noise = jax.vmap(lambda M: diagonal(semidefinite_cholesky(M)) ** 2)(VV)
     variance = jnp.diagonal(state_covariances(joint, *start)[1:], axis1=1, axis2=2)
+    sensing = joint if joint.sensing is None else joint.sensing
+    of_belief = joint.F[:, n:, n:]
+    if joint.sensing is not None:
+        of_belief = sensing.F[:, n:, n:] @ of_belief
     steps = Step(
         A=p.A,
         B=p.B,
         L=policy.L,
-        belief_from_belief=joint.F[:, n:, n:],
-        belief_from_state=joint.F[:, n:, :n],
-        belief_noise=joint.GG[:, n:, n:],
+        belief_from_belief=of_belief,
+        belief_from_state=sensing.F[:, n:, :n],
+        belief_noise=sensing.GG[:, n:, n:],
         KD=policy.K[:, None] @ p.D,
         informative=informative,
         follow=jax.vmap(_follow)(span, sizes, informative),
@@ -139,6 +147,7 @@ def fully_observed_setting(
         informative_VV=informative @ VV @ jnp.swapaxes(informative, 1, 2),
         noise=(informative @ noise[..., None])[..., 0],
         variance=variance,
+        sense_first=p.sense_first,
     )
     enough = (independent.sum(axis=1) <= q).all()
     return FullyObservedSetting(steps, *start), enough
@@ -243,10 +252,11 @@ def _condition(
     for i in range(m.informative_C.shape[0]):
         among = among + congruence(m.informative_C[i], uu + u[:, None] * u[None, :])
     across = -mmT(m.informative_B, mmT(m.belief_from_belief, LP))
-    belief = _mv(m.belief_from_belief, belief) + _mv(m.belief_from_state, x)
+    seen = x_next if m.sense_first else x
+    belief = _mv(m.belief_from_belief, belief) + _mv(m.belief_from_state, seen)
     cov = congruence(m.belief_from_belief, cov) + m.belief_noise[:, :, None]
     for j in range(m.KD.shape[0]):
-        sensed = _mv(m.KD[j], x)
+        sensed = _mv(m.KD[j], seen)
         cov = cov + sensed[:, None] * sensed[None, :]
 
     channels = Channels(

@@ -22,7 +22,8 @@ def delay(problem: Problem, steps: int | Mapping[str, int]) -> Problem:
       delays; senses that it leaves out are not late. A name may be the first word of several
       senses: `{"vision": 10, "proprioception": 5}`.
 
-    What arrives at time t was sensed, with the noise of that time, at t - steps. The state is
+    What arrives at time t was sensed, with the noise of that time, at t - steps; with
+    `sense_first`, a delay of 0 is that of the state on which the agent acts next. The state is
     extended by what has been sensed (without its noise) and has not arrived yet, named
     `felt position(t-1)` and so on, or by the states of the last steps (`position(t-1)`) if these
     are fewer. Before the first step the state is taken to have been that of the first. The agent
@@ -145,6 +146,8 @@ def _delayed(p: Problem, late: Sequence[int], memory: _Memory) -> Problem:
     if not memory.of_states:
         kept = jnp.concatenate([p.H, *(p.D[:, j] for j in range(p.D.shape[1]))], axis=1)
         kept = jnp.pad(kept, ((0, 0), (0, len(memory.ages) - kept.shape[1]), (0, 0)))
+    if p.sense_first:  # H of a step belongs to the state after it
+        kept = jnp.concatenate([kept[:1], kept[:-1]])
     # What arrives at t was sensed before; in the first steps arrives what is sensed first.
     sensed_at = np.maximum(np.arange(steps)[:, None] - np.array(late), 0)
 

@@ -6,6 +6,10 @@ with F = [[A, -B L], [K H, A^ - B^ L - K H^]], G = blockdiag(V, [K W, E]),
 Gi = [-C_i L; 0] and Dj = [0; K D_j] (the paper's equation 7, in the notation of its appendix C,
 with the slips there put right).
 
+If the agent senses a state before it acts on it (`Problem.sense_first`), a step is a step of this
+kind in which it acts and senses nothing (K = 0), and then another in which it senses while nothing
+moves (A = 1, B = V = C = 0).
+
 Moments of many trials have the trials on the last axis: mean (z, trial), covariance
 (z, z, trial). Every operation is then arithmetic on vectors of trials.
 """
@@ -39,6 +43,7 @@ class Joint(eqx.Module):
     C: Float[Array, "*steps c x m"]
     K: Float[Array, "*steps h k"]
     D: Float[Array, "*steps d k x"]
+    sensing: Joint | None = None  # the second half of the steps, if sensing comes after acting
 
     def among(self, entries: tuple[int, ...]) -> Joint:
         """What moves the covariance of these entries of z, if no other entry varies."""
@@ -52,6 +57,7 @@ class Joint(eqx.Module):
             C=self.C[..., x, :],
             K=self.K[..., h, :],
             D=self.D[..., x],
+            sensing=None if self.sensing is None else self.sensing.among(entries),
         )
 
     def is_all_that_varies(
@@ -68,7 +74,10 @@ class Joint(eqx.Module):
             self.C[..., x, :],
             self.K[:, None, h] @ self.D,
         ]
-        return ~jnp.stack([(part != 0).any() for part in moved]).any()
+        alone = ~jnp.stack([(part != 0).any() for part in moved]).any()
+        if self.sensing is None:
+            return alone
+        return alone & self.sensing.is_all_that_varies(entries, cov_1)
 
 
 def joint_system(problem: Problem, policy: Policy) -> Joint:
@@ -76,23 +85,54 @@ def joint_system(problem: Problem, policy: Policy) -> Joint:
     policy.require_fit(problem)
     p, b, L, K = problem, policy.believed, policy.L, policy.K
 
-    def blocks(rows: list[list[Array]]) -> Array:
-        return jnp.concatenate([jnp.concatenate(row, axis=-1) for row in rows], axis=-2)
-
     def zeros(*shape: int) -> Array:
         return jnp.zeros((steps, *shape))
 
     steps, n, v = p.V.shape
     w, e = p.W.shape[-1], p.E.shape[-1]
-    G = blocks([[p.V, zeros(n, w + e)], [zeros(n, v), K @ p.W, p.E]])
+    if p.sense_first:
+        return _acting_then_sensing(p, policy)
+    G = _blocks([[p.V, zeros(n, w + e)], [zeros(n, v), K @ p.W, p.E]])
     return Joint(
-        F=blocks([[p.A, -p.B @ L], [K @ p.H, b.A - b.B @ L - K @ b.H]]),
+        F=_blocks([[p.A, -p.B @ L], [K @ p.H, b.A - b.B @ L - K @ b.H]]),
         GG=G @ jnp.swapaxes(G, -1, -2),
         L=L,
         C=p.C,
         K=K,
         D=p.D,
     )
+
+
+def _acting_then_sensing(p: Problem, policy: Policy) -> Joint:
+    """The joint system of an agent that senses a state before it acts on it."""
+    b, L, K = policy.believed, policy.L, policy.K
+    steps, n, _ = p.V.shape
+    m, k = L.shape[1], K.shape[2]
+    nothing = jnp.zeros((steps, n, n))
+    still = jnp.broadcast_to(jnp.eye(n), (steps, n, n))
+    V = jnp.concatenate([p.V, jnp.zeros_like(p.V)], axis=-2)
+    N = jnp.concatenate([K @ p.W, p.E], axis=-1)
+    N = jnp.concatenate([jnp.zeros_like(N), N], axis=-2)
+    return Joint(
+        F=_blocks([[p.A, -p.B @ L], [nothing, b.A - b.B @ L]]),
+        GG=V @ jnp.swapaxes(V, -1, -2),
+        L=L,
+        C=p.C,
+        K=jnp.zeros((steps, n, k)),
+        D=jnp.zeros((steps, 0, k, n)),
+        sensing=Joint(
+            F=_blocks([[still, nothing], [K @ p.H, still - K @ b.H]]),
+            GG=N @ jnp.swapaxes(N, -1, -2),
+            L=jnp.zeros((steps, m, n)),
+            C=jnp.zeros((steps, 0, n, m)),
+            K=K,
+            D=p.D,
+        ),
+    )
+
+
+def _blocks(rows: list[list[Array]]) -> Array:
+    return jnp.concatenate([jnp.concatenate(row, axis=-1) for row in rows], axis=-2)
 
 
 def joint_start(problem: Problem) -> tuple[Float[Array, " z"], Float[Array, "z z"]]:
@@ -108,6 +148,20 @@ def predict(at: Joint, mean: Mean, cov: Cov, varying: Joint | None = None) -> tu
     some entries of z, outside of which nothing varies, `varying` is what `Joint.among` returns for
     them.
     """
+    return sense(at, *act(at, mean, cov, varying), varying)
+
+
+def sense(at: Joint, mean: Mean, cov: Cov, varying: Joint | None = None) -> tuple[Mean, Cov]:
+    """Return mean and covariance of z after a state was sensed that `act` led to, if that is a half
+    of its own; unchanged otherwise."""
+    if at.sensing is None:
+        return mean, cov
+    return act(at.sensing, mean, cov, None if varying is None else varying.sensing)
+
+
+def act(at: Joint, mean: Mean, cov: Cov, varying: Joint | None = None) -> tuple[Mean, Cov]:
+    """Return what `predict` returns, or if sensing is a half of its own, mean and covariance of z
+    before it."""
     n = mean.shape[0] // 2
     among = at if varying is None else varying
     x = among.C.shape[-2]  # the number of entries that belong to the state
@@ -157,7 +211,9 @@ def can_vary(problem: Problem) -> Bool[Array, " z"]:
 def has_signal_dependent_noise(system: Joint | Problem) -> bool:
     """Whether there is noise that grows with the control or the state. Any batch is on the first
     axes."""
-    return bool(system.C.shape[-3] or system.D.shape[-3])
+    second = system.sensing if isinstance(system, Joint) else None
+    here = bool(system.C.shape[-3] or system.D.shape[-3])
+    return here or (second is not None and has_signal_dependent_noise(second))
 
 
 def state_covariances(

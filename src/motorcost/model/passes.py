@@ -15,6 +15,8 @@ and filter gains only if they know which estimate leads to the lowest cost at a 
 
 `biased_backward_pass` takes `bias` and returns `wanted`, the forward pass can take `wanted` and
 returns what `bias` is computed from. With E = 0 both are zero.
+
+With `sense_first` the agent acts and then senses what this led to (`half_steps`).
 """
 
 from typing import Any, NamedTuple
@@ -24,16 +26,20 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
 
+from motorcost.model.half_steps import (
+    costs_before_sensing,
+    filter_gains,
+    moments_after_action,
+    moments_after_sensing,
+    with_sensory_noise,
+    without_rounding,
+)
 from motorcost.model.policy import FilterGains, Gains
 from motorcost.model.problem import Problem
 from motorcost.numerics.linalg import (
-    RANK_TOLERANCE,
     congruence,
-    diagonal,
     mm,
     mmT,
-    semidefinite_cholesky,
-    solve_least,
     solve_semidefinite,
     symmetrised,
     transposed,
@@ -50,6 +56,8 @@ def backward_pass(problem: Problem, K: FilterGains) -> Gains:
     def step(carry: Any, at: Any) -> Any:
         Px, Pe = carry  # the cost to go of a unit of state, and of a unit of estimation error
         A, B, C, H, D, Q, R, K = at
+        if p.sense_first:
+            Px, Pe = costs_before_sensing(Px, Pe, H, D, K)
         PxA, PxB = mm(Px, A), mm(Px, B)
         M = R + mm(transposed(B), PxB)
         for i in range(C.shape[0]):
@@ -59,11 +67,10 @@ def backward_pass(problem: Problem, K: FilterGains) -> Gains:
         L = solve_semidefinite(symmetrised(M), BPA, jnp.zeros_like(M[0]))
         saved = mm(transposed(BPA), L)
         Px_next = Q + mm(transposed(A), PxA) - saved
-        Pe_next = saved + congruence(transposed(A - mm(K, H)), Pe)
-        if D.shape[0]:
-            KPK = congruence(transposed(K), Pe)
-            for j in range(D.shape[0]):
-                Px_next = Px_next + congruence(transposed(D[j]), KPK)
+        kept = A if p.sense_first else A - mm(K, H)
+        Pe_next = saved + congruence(transposed(kept), Pe)
+        if D.shape[0] and not p.sense_first:
+            Px_next = with_sensory_noise(Px_next, Pe, D, K)
         return (symmetrised(Px_next), symmetrised(Pe_next)), L
 
     end = (p.Q[-1], jnp.zeros_like(p.Q[-1]))
@@ -170,7 +177,7 @@ def forward_pass(problem: Problem, L: Gains, wanted: Square | None = None) -> Fo
         HSeA = mmT(HSe, A)
         if wanted is not None:  # K M = ((I + wanted) A Se + wanted (A - B L) She) H'
             HSeA = HSeA + mmT(HSeA + mmT(mmT(H, She), A_L), wanted)
-        K = _filter_gains(M, HSeA, mm(H, Sx), H, noiseless=noiseless)
+        K = filter_gains(M, HSeA, mm(H, Sx), H, noiseless=noiseless)
 
         # The paper shortens these with the formula for K. Written out they hold for any K
         # and stay positive semidefinite whatever the rounding.
@@ -191,12 +198,25 @@ def forward_pass(problem: Problem, L: Gains, wanted: Square | None = None) -> Fo
         cost = jnp.sum(Q * Sx, axis=(0, 1)) + jnp.sum(R * uu, axis=(0, 1))
         if noiseless:
             Sx_next = Se_next + Sh_next + She_next + transposed(She_next)
-            Se_next = _without_rounding(Se_next, Sx_next)
+            Se_next = without_rounding(Se_next, Sx_next)
         after = (symmetrised(Se_next), symmetrised(Sh_next), She_next)
         return after, (K, cost, Sh, She, M)
 
+    def sense_first_step(carry: Any, at: Any) -> Any:
+        A, B, C, V, H, W, D, E, Q, R, L, _ = at
+        Se, Sh, She = carry
+        uu = congruence(L, Sh)
+        cost = jnp.sum(Q * (Se + Sh + She + transposed(She)), axis=(0, 1))
+        cost = cost + jnp.sum(R * uu, axis=(0, 1))
+        acted = moments_after_action(carry, uu, A, B, C, V, L, uncorrelated=uncorrelated)
+        after, K, M = moments_after_sensing(
+            acted, H, W, D, E, noiseless=noiseless, uncorrelated=uncorrelated
+        )
+        return after, (K, cost, Sh, She, M)
+
     matrices = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, p.Q[:-1], p.R, L, wanted)
-    (Se, Sh, She), (K, costs, *moments) = lax.scan(step, _initial_moments(p), matrices)
+    walk = sense_first_step if p.sense_first else step
+    (Se, Sh, She), (K, costs, *moments) = lax.scan(walk, _initial_moments(p), matrices)
     final_cost = jnp.sum(p.Q[-1] * (Se + Sh + She + transposed(She)), axis=(0, 1))
     return Forward(K, jnp.sum(costs, axis=0) + final_cost, *moments)
 
@@ -209,36 +229,3 @@ def _initial_moments(p: Problem) -> tuple[Array, Array, Array]:
         m1[:, None] * m1[None, :] + p.initial_belief_cov,
         jnp.zeros_like(p.initial_state_cov),
     )
-
-
-def _filter_gains(
-    M: Float[Array, "k k *batch"],
-    HSeA: Float[Array, "k n *batch"],
-    HSx: Float[Array, "k n *batch"],
-    H: Float[Array, "k n *batch"],
-    *,
-    noiseless: bool,
-) -> Float[Array, "n k *batch"]:
-    """K with K M = A Se H', where M is the second moment of the innovation.
-
-    The size of the sensed states (the diagonal of H Sx H') decides which innovations are zero up
-    to rounding.
-    """
-    sensed = (HSx * H).sum(axis=1)
-    floor = RANK_TOLERANCE * jnp.maximum(sensed, 0.0)
-    solve = solve_least if noiseless else solve_semidefinite
-    return transposed(solve(M, HSeA, floor))
-
-
-def _without_rounding(
-    Se: Float[Array, "n n *batch"], Sx: Float[Array, "n n *batch"]
-) -> Float[Array, "n n *batch"]:
-    """Se without the directions in which it is zero up to rounding.
-
-    Which errors are zero decides the next gains, and only the size of the states can tell a zero
-    from a small number. Otherwise rounding error would grow until it looked like an error of
-    estimation.
-    """
-    floor = RANK_TOLERANCE * jnp.maximum(diagonal(Sx), 0.0)
-    L = semidefinite_cholesky(lax.stop_gradient(symmetrised(Se)), lax.stop_gradient(floor))
-    return symmetrised(Se) + lax.stop_gradient(mmT(L, L) - symmetrised(Se))

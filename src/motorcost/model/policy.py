@@ -39,6 +39,9 @@ class Minima(eqx.Module):
 class Policy(eqx.Module):
     """What the agent does: u = -L xh, xh' = A^ xh + B^ u + K (y - H^ xh) + E eta.
 
+    If it senses a state before it acts on it (`Problem.sense_first`), xh' = p + K (y' - H^ p) +
+    E eta with p = A^ xh + B^ u.
+
     **Attributes:**
 
     - `L` (T-1, controls, states): the control gains.
@@ -70,6 +73,11 @@ class Policy(eqx.Module):
             raise InputError(
                 f"the policy was solved for another problem: its L and K have shapes "
                 f"{self.L.shape} and {self.K.shape}, this problem needs {wanted[0]} and {wanted[1]}"
+            )
+        if self.believed.sense_first != problem.sense_first:
+            raise InputError(
+                f"the policy was solved for a problem with sense_first={self.believed.sense_first},"
+                f" this problem has sense_first={problem.sense_first}"
             )
 
     def __repr__(self) -> str:

@@ -7,7 +7,8 @@
 
 Every update of the agent's estimate xh adds noise E eta. All noises are standard normal. V, W and E
 are factors (the covariance of V xi is V V'); `initial_belief_cov` and `initial_state_cov` are
-covariances.
+covariances. The senses are those of the state x before the step or, with `sense_first`, of the
+state x' after it.
 
 How the agent finds its policy (`method`) is a part of the problem too: whatever solves it, to
 simulate or to compute a likelihood, solves it in the same way.
@@ -59,6 +60,17 @@ class Problem(eqx.Module):
     - `dt`: seconds in a step.
     - `method`: how the agent finds its policy: "alternation", "calibrated" or "optimal". They
       differ if there is noise in the agent's estimate (E); see `motorcost.solve`.
+    - `sense_first`: whether the agent senses a state before it acts on it. By default it acts at
+      step t on what it sensed until step t-1:
+
+          xh' = A xh + B u + K (y - H xh) + E eta,           y  = H x + W om + sum_j del_j D_j x
+
+      With `sense_first` it acts on what it sensed until step t, the state of step t included:
+
+          xh' = p + K (y' - H p) + E eta,   p = A xh + B u,   y' = H x' + W om + sum_j del_j D_j x'
+
+      H, W, D and E of step t then belong to the state after step t, and the first state is not
+      sensed: what is known of it is in `initial_belief` and `initial_state_cov`.
 
     **Attributes.** The matrices have the names of the arguments, and always a time axis:
 
@@ -93,6 +105,7 @@ class Problem(eqx.Module):
     sense_names: tuple[str, ...] = eqx.field(static=True)
     sense_units: tuple[str, ...] = eqx.field(static=True)
     method: str = eqx.field(static=True)
+    sense_first: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -116,9 +129,12 @@ class Problem(eqx.Module):
         senses: Names | None = None,
         dt: Any = 1.0,
         method: str = "alternation",
+        sense_first: bool = False,
     ) -> None:
         checks.require_float64()
         self.method = checks.one_of("method", method, METHODS)
+        if sense_first and method != METHODS[0]:
+            raise InputError(f"with sense_first the method must be {METHODS[0]}, got {method}")
         T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
         n = _size("A", A, -1, "states")
         self.A = _per_step("A", A, (n, n), "states, states", T)
@@ -147,6 +163,7 @@ class Problem(eqx.Module):
         self.state_names, self.state_units = checks.labels("states", states, n, "state")
         self.control_names, self.control_units = checks.labels("controls", controls, m, "control")
         self.sense_names, self.sense_units = checks.labels("senses", senses, k, "sense")
+        self.sense_first = checks.truth("sense_first", sense_first)
         self.believed = None
 
     @property
@@ -168,9 +185,10 @@ class Problem(eqx.Module):
         """Return the problem with other matrices, names, start or method; the agent's beliefs
         stay."""
         believed = self.believed
-        if believed is not None and "method" in changes:
-            # It is the agent's method, and the agent solves the problem that it believes in.
-            believed = believed._rebuilt({"method": changes["method"]})
+        # The agent solves the problem that it believes in, by its method and with its senses.
+        shared = {n: changes[n] for n in ("states", "sense_first", "method") if n in changes}
+        if believed is not None and shared:
+            believed = believed.replace(**shared)
         return self._rebuilt(changes).with_believed(believed)
 
     def believing(self, **changes: Any) -> Problem:
@@ -181,7 +199,7 @@ class Problem(eqx.Module):
         the world in any matrix, noise or cost, and in the covariance of the first state around the
         first estimate (`initial_state_cov`). Repeated calls add up.
         """
-        for name in ("steps", "states", "controls", "senses", "dt"):
+        for name in ("steps", "states", "controls", "senses", "dt", "sense_first"):
             if name in changes:
                 raise InputError(f"the agent's {name} must be those of the world: leave {name} out")
         if "method" in changes:
@@ -200,10 +218,25 @@ class Problem(eqx.Module):
 
     def with_believed(self, believed: Problem | None) -> Problem:
         """Return the same world with an agent that believes in the problem `believed`, or in this
-        one if it is None."""
-        for name in ("B", "H") if believed is not None else ():  # which determine all sizes
-            self._require_size(name, getattr(believed, name).shape)
-        return eqx.tree_at(lambda p: p.believed, self, believed, is_leaf=lambda leaf: leaf is None)
+        one if it is None.
+
+        The agent may believe in further states: a target that has a velocity, say. The world then
+        gets these states too, in the order of `believed`, as states that are always zero: nothing
+        moves or disturbs them, they move nothing, are not sensed and cost nothing. The agent's
+        first estimate of them is `believed.initial_belief`.
+        """
+        world = self
+        if believed is not None:
+            if believed.state_names != self.state_names:
+                world = _extended(self, believed)
+            for name in ("B", "H"):  # which determine all sizes
+                world._require_size(name, getattr(believed, name).shape)
+            if believed.sense_first != self.sense_first:
+                raise InputError(
+                    f"the believed sense_first must be the world's, {self.sense_first}, "
+                    f"got {believed.sense_first}"
+                )
+        return eqx.tree_at(lambda p: p.believed, world, believed, is_leaf=lambda leaf: leaf is None)
 
     def padded(self, steps: int) -> Problem:
         """Return the problem, extended to `steps` by steps in which nothing moves, is sensed or
@@ -245,6 +278,7 @@ class Problem(eqx.Module):
         # Through the constructor, so that changes are checked.
         arguments: dict[str, Any] = {
             "steps": self.steps,
+            "sense_first": self.sense_first,
             "C": [self.C[:, i] for i in range(self.C.shape[1])],
             "D": [self.D[:, j] for j in range(self.D.shape[1])],
             "states": dict(zip(self.state_names, self.state_units, strict=True)),
@@ -270,9 +304,55 @@ class Problem(eqx.Module):
         ]
         if self.as_believed.method != METHODS[0]:
             lines.append(f"  the agent's policy is found by the method '{self.as_believed.method}'")
+        if self.sense_first:
+            lines.append("  the agent senses a state before it acts on it (sense_first)")
         if self.believed is not None:
             lines.append("  the agent believes in another problem (problem.believed)")
         return "\n".join(lines)
+
+
+def _extended(world: Problem, believed: Problem) -> Problem:
+    """The world with the states of `believed`, in their order; those that it lacks are zero."""
+    lacking = [name for name in world.state_names if name not in believed.state_names]
+    if lacking:
+        raise InputError(
+            f"the believed problem must have all states of the world, it lacks {', '.join(lacking)}"
+        )
+    for kind in ("control", "sense"):
+        ours, theirs = (getattr(p, f"{kind}_names") for p in (world, believed))
+        if ours != theirs:
+            raise InputError(
+                f"the believed {kind}s must be the world's, {', '.join(ours)}; "
+                f"got {', '.join(theirs)}"
+            )
+    n = len(world.state_names)
+    places = dict(zip(world.state_names, range(n), strict=True))
+    # Which state of the world each is; n is a row, or a column, of zeros.
+    index = np.array([places.get(name, n) for name in believed.state_names])
+
+    def along(M: Any, *axes: int) -> Any:
+        xp = checks.array_module(M)
+        M = xp.asarray(M)
+        for axis in axes:
+            pads = [(0, int(i == axis % M.ndim)) for i in range(M.ndim)]
+            M = xp.take(xp.pad(M, pads), index, axis=axis)
+        return M
+
+    xp = checks.array_module(world.initial_belief, believed.initial_belief)
+    C, D = along(world.C, -2), along(world.D, -1)
+    return world.with_believed(None).replace(
+        **{name: along(getattr(world, name), -2) for name in ("B", "V", "E")},
+        **{name: along(getattr(world, name), -2, -1) for name in ("A", "Q")},
+        C=[C[:, i] for i in range(C.shape[1])],
+        D=[D[:, j] for j in range(D.shape[1])],
+        H=along(world.H, -1),
+        initial_belief=xp.where(
+            index == n, believed.initial_belief, along(world.initial_belief, 0)
+        ),
+        initial_belief_cov=along(world.initial_belief_cov, 0, 1),
+        initial_state_cov=along(world.initial_state_cov, 0, 1),
+        states=dict(zip(believed.state_names, believed.state_units, strict=True)),
+    )
 
 
 def _listed(kind: str, names: Sequence[str], units: Sequence[str]) -> str:

@@ -45,7 +45,8 @@ def simulate(
       first estimates are drawn around them with `initial_state_cov`. The states are kept as the
       `starts` of the trials.
 
-    Returns `Trials` with the states, beliefs, controls and senses behind the observed samples.
+    Returns `Trials` with the states, beliefs, controls and senses behind the observed samples. With
+    `sense_first`, the senses of a step are those of the state after it.
     """
     n = len(problem.state_names)
     checks.whole("n_trials", n_trials, 1, "the number of trials")
@@ -87,9 +88,12 @@ def _simulate(
         x, xh = carry
         (A, B, C, V, H, W, D, E), (Ah, Bh, Hh), (L, K), (xi, om, eta, eps, dlt) = at
         u = -xh @ L.T
-        y = x @ H.T + om @ W.T + jnp.einsum("bi,ikn,bn->bk", dlt, D, x)
         x_next = x @ A.T + u @ B.T + xi @ V.T + jnp.einsum("bi,inm,bm->bn", eps, C, u)
-        xh_next = xh @ Ah.T + u @ Bh.T + (y - xh @ Hh.T) @ K.T + eta @ E.T
+        predicted = xh @ Ah.T + u @ Bh.T
+        # The sensed state, and what the agent takes it to be.
+        seen, expected = (x_next, predicted) if p.sense_first else (x, xh)
+        y = seen @ H.T + om @ W.T + jnp.einsum("bi,ikn,bn->bk", dlt, D, seen)
+        xh_next = predicted + (y - expected @ Hh.T) @ K.T + eta @ E.T
         return (x_next, xh_next), (x_next, xh_next, u, y)
 
     world = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E)

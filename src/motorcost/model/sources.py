@@ -12,6 +12,8 @@ source has to be switched off. Motor noise is so counted as it occurs: larger wh
 make larger controls.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import equinox as eqx
@@ -39,12 +41,14 @@ class Contributions(eqx.Module):
 
 class Additions(eqx.Module):
     """What noise adds at a step, or at all steps with a first axis: the matrices of noise that
-    depends on signals, and the covariances of the rest by the place of the source."""
+    depends on signals, and the covariances of the rest by the place of the source. `sensing` is the
+    second half of a step, if sensing comes after acting (see `joint`)."""
 
     F: Float[Array, "*steps z z"]
     CL: Float[Array, "*steps c n n"]
     KD: Float[Array, "*steps d n n"]
     constant: Float[Array, "*steps sources z z"]
+    sensing: Additions | None = None
 
 
 @jax.jit
@@ -60,14 +64,18 @@ def contributions(
     n = problem.A.shape[-1]
     mean_1, first = _at_the_start(problem, known_start)
 
-    def step(carry: Any, at: Additions) -> Any:
-        mean, cov = carry
+    def moved(at: Additions, mean: Array, cov: Array) -> tuple[Array, Array]:
         second_moment = cov.sum(axis=0) + jnp.outer(mean, mean)
         motor = jnp.einsum("iab,bc,idc->ad", at.CL, second_moment[n:, n:], at.CL)
         sensory = jnp.einsum("iab,bc,idc->ad", at.KD, second_moment[:n, :n], at.KD)
         added = at.constant.at[SOURCES.index("motor noise"), :n, :n].add(motor)
         added = added.at[SOURCES.index("sensory noise"), n:, n:].add(sensory)
-        after = (at.F @ mean, jnp.einsum("ij,sjk,lk->sil", at.F, cov, at.F) + added)
+        return at.F @ mean, jnp.einsum("ij,sjk,lk->sil", at.F, cov, at.F) + added
+
+    def step(carry: Any, at: Additions) -> Any:
+        after = moved(at, *carry)
+        if at.sensing is not None:
+            after = moved(at.sensing, *after)
         return after, (after[0][:n], after[1][:, :n, :n])
 
     _, (mean, cov) = lax.scan(step, (mean_1, first), _additions(problem, policy))
@@ -109,9 +117,11 @@ def _additions(problem: Problem, policy: Policy) -> Additions:
     constant = constant.at[:, SOURCES.index("process noise"), :n, :n].set(squared(p.V))
     constant = constant.at[:, SOURCES.index("sensory noise"), n:, n:].set(squared(K @ p.W))
     constant = constant.at[:, SOURCES.index("internal noise"), n:, n:].set(squared(p.E))
-    return Additions(
-        F=joint_system(problem, policy).F,
-        CL=p.C @ policy.L[:, None],
-        KD=K[:, None] @ p.D,
-        constant=constant,
-    )
+    joint = joint_system(problem, policy)
+    CL, KD = p.C @ policy.L[:, None], K[:, None] @ p.D
+    if joint.sensing is None:
+        return Additions(joint.F, CL, KD, constant)
+    process = jnp.arange(len(SOURCES)) == SOURCES.index("process noise")
+    while_acting = jnp.where(process[:, None, None], constant, 0.0)
+    sensing = Additions(joint.sensing.F, CL[:, :0], KD, constant - while_acting)
+    return Additions(joint.F, CL, KD[:, :0], while_acting, sensing)

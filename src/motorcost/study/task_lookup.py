@@ -22,6 +22,7 @@ TASKS = (
     "saccade",
     "planar_saccade",
     "tracking",
+    "pursuit",
     "random_problem",
 )
 

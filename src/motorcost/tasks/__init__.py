@@ -5,8 +5,8 @@ In the order of reading:
 - `supports`: the values that a parameter can have, and what is known of it in advance.
 - `declare`: the declaration of a task's parameters.
 - `delayed`: a task with senses that arrive late.
-- `reaching`, `planar_reaching`, `posture`, `saccade`, `planar_saccade`, `tracking`,
-  `random_problem`: one task each, made of `motorcost.parts`.
+- `reaching`, `planar_reaching`, `posture`, `saccade`, `planar_saccade`, `tracking`: one task each,
+  made of `motorcost.parts`; `pursuit`, `random_problem`.
 """
 
 from motorcost.tasks.declare import (
@@ -23,6 +23,7 @@ from motorcost.tasks.delayed import delayed
 from motorcost.tasks.planar_reaching import planar_reaching
 from motorcost.tasks.planar_saccade import planar_saccade
 from motorcost.tasks.posture import posture
+from motorcost.tasks.pursuit import pursuit, pursuit_starts, subjective_pursuit
 from motorcost.tasks.random_problem import random_problem
 from motorcost.tasks.reaching import reaching
 from motorcost.tasks.saccade import saccade
@@ -40,9 +41,12 @@ __all__ = [
     "planar_reaching",
     "planar_saccade",
     "posture",
+    "pursuit",
+    "pursuit_starts",
     "random_problem",
     "reaching",
     "saccade",
+    "subjective_pursuit",
     "tracking",
     "typical_values",
 ]

@@ -14,7 +14,8 @@ Delay = int | Mapping[str, int]
 def delayed(task: Task, steps: Delay) -> Task:
     """Return the task with senses that are late by so many steps, all or by name (`mc.delay`).
 
-    Its parameters are those of the task.
+    Its parameters are those of the task. A task with a parameter `delay` of its own (`pursuit`)
+    gets it instead.
     """
     late = steps if isinstance(steps, int) else tuple(sorted(steps.items()))
     return _delayed(task, late)
@@ -25,8 +26,12 @@ def delayed(task: Task, steps: Delay) -> Task:
 def _delayed(task: Task, late: int | tuple[tuple[str, int], ...]) -> Task:
     steps = late if isinstance(late, int) else dict(late)
 
+    of_its_own = isinstance(steps, int) and "delay" in getattr(task, "parameters", {})
+
     @wraps(task)
     def delayed_task(**arguments: Any) -> Problem:
+        if of_its_own:
+            return task(**arguments, delay=steps)
         return delay(task(**arguments), steps)
 
     # So that a fit of it can be stored and loaded again; with the function itself, because one

@@ -1,0 +1,202 @@
+"""Following a target that takes a random walk with a cursor, by an agent that sees both.
+
+The experiment and the models of continuous psychophysics (Bonnen et al. 2015, Straub and Rothkopf
+2022). The conventions about time and the first step are those of the package `lqg` of the latter,
+so that log likelihoods are the same, given the first samples.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from motorcost import checks
+from motorcost.errors import InputError
+from motorcost.model.delay import delay as delayed
+from motorcost.model.problem import Problem
+from motorcost.numerics.linalg import congruence, mm, mmT, solve_semidefinite, symmetrised
+from motorcost.tasks.declare import Parameter, declare
+from motorcost.tasks.supports import LogUniform
+
+_SHARED = {
+    "effort": Parameter(
+        "cost of the cursor's squared velocity, against squared distance",
+        "s²",
+        "cost",
+        LogUniform(1e-6, 100.0),
+    ),
+    "target_noise": Parameter(
+        "SD with which the target is seen at each step", "m", "noise", LogUniform(1e-5, 1.0)
+    ),
+    "cursor_noise": Parameter(
+        "SD with which the cursor is seen at each step", "m", "noise", LogUniform(1e-5, 1.0)
+    ),
+    "motor_noise": Parameter(
+        "SD in a second of the cursor's displacement by noise",
+        "m/√s",
+        "noise",
+        LogUniform(1e-5, 1.0),
+    ),
+}
+_CONDITIONS = {
+    "wander": Parameter("SD of the target's displacement in a second", "m/√s", "condition"),
+    "delay": Parameter("steps by which what is seen is late", "", "condition"),
+    "steps": Parameter("number of states in a trial, T", "", "condition"),
+    "dt": Parameter("seconds in a step", "s", "condition"),
+}
+
+
+@declare(**_SHARED, **_CONDITIONS)
+def pursuit(
+    effort: Any = 0.05,
+    target_noise: Any = 0.02,
+    cursor_noise: Any = 0.02,
+    motor_noise: Any = 0.02,
+    wander: Any = 0.05,
+    delay: int = 0,
+    steps: int = 180,
+    dt: Any = 1 / 60,
+) -> Problem:
+    """Keep a cursor on a target that takes a random walk.
+
+    The cursor has no inertia: the control is its velocity, to which noise is added. The agent sees
+    the positions of target and cursor with noise, the target that is hard to see with more of it.
+    The cost at every step is the squared distance between the two plus effort times the squared
+    velocity. An actor whose effort costs something lags behind (the bounded actor); one with an
+    effort of 1e-3 s² hardly does (the optimal actor of Straub and Rothkopf).
+
+    The agent sees target and cursor before it acts on them (`sense_first`), or `delay` steps later:
+    about 0.2 s in people, 12 steps of 1/60 s. Noises per step are those of a second times √dt.
+
+    Trials begin at a state that is known: give it with `simulate(..., initial_states=...)` and
+    `Trials.recorded(..., starts=...)` as `pursuit_starts` makes it. The agent takes itself to be as
+    sure of the first state as if it had known the one before; its first estimate scatters around
+    the first state by what it sees wrongly in a first look.
+    """
+    return _pursued(
+        _followed(effort, target_noise, cursor_noise, motor_noise, wander, steps, dt), None, delay
+    )
+
+
+@declare(
+    **_SHARED,
+    believed_wander=Parameter(
+        "SD of the target's displacement in a second, as the agent believes",
+        "m/√s",
+        "noise",
+        LogUniform(1e-5, 10.0),
+    ),
+    believed_drift=Parameter(
+        "SD of the change in a second of the target's velocity, as the agent believes",
+        "m/s^1.5",
+        "noise",
+        LogUniform(1e-5, 10.0),
+    ),
+    **_CONDITIONS,
+)
+def subjective_pursuit(
+    effort: Any = 0.05,
+    target_noise: Any = 0.02,
+    cursor_noise: Any = 0.02,
+    motor_noise: Any = 0.02,
+    believed_wander: Any = 0.05,
+    believed_drift: Any = 0.1,
+    wander: Any = 0.05,
+    delay: int = 0,
+    steps: int = 180,
+    dt: Any = 1 / 60,
+) -> Problem:
+    """Keep a cursor on a target that takes a random walk, believing that the target has a velocity.
+
+    The world is that of `pursuit`. The agent (the subjective actor of Straub and Rothkopf) believes
+    that the target moves on with a velocity which takes a random walk itself, and disturbed by a
+    random walk of another size than it has. The state `target velocity` is part of its estimate,
+    and zero in the world.
+    """
+    checks.nonnegative(believed_wander=believed_wander, believed_drift=believed_drift)
+    world = _followed(effort, target_noise, cursor_noise, motor_noise, wander, steps, dt)
+    believed = world.replace(
+        A=jnp.eye(3).at[0, 2].set(dt),
+        B=_padded(world.B),
+        V=jnp.diag(jnp.array([believed_wander, motor_noise, believed_drift])) * jnp.sqrt(dt),
+        H=np.eye(2, 3),
+        E=np.zeros((3, 0)),
+        Q=_padded(_padded(world.Q).swapaxes(1, 2)),
+        initial_belief=np.zeros(3),
+        initial_belief_cov=np.zeros((3, 3)),
+        initial_state_cov=np.zeros((3, 3)),
+        states={"target": "m", "cursor": "m", "target velocity": "m/s"},
+    )
+    return _pursued(world, believed, delay)
+
+
+def pursuit_starts(problem: Problem, first: Any) -> Float[np.ndarray, "trials states"]:
+    """Return the first states of trials of `pursuit` or `subjective_pursuit`.
+
+    - `problem`: a problem of the task, with the delay that is meant.
+    - `first` (trials, 2): where target and cursor are at first.
+
+    Where what is seen is late, the past is as the present: nothing moved before.
+    """
+    first = checks.numbers("first", first)
+    if first.ndim != 2 or first.shape[1] != 2:
+        raise InputError(f"first must have shape (trials, 2), target and cursor, got {first.shape}")
+    present = [name.split("(")[0].removeprefix("seen ") for name in problem.state_names]
+    columns = {"target": first[:, 0], "cursor": first[:, 1]}
+    nothing = np.zeros(len(first))
+    return np.stack([columns.get(name, nothing) for name in present], axis=1)
+
+
+def _followed(
+    effort: Any,
+    target_noise: Any,
+    cursor_noise: Any,
+    motor_noise: Any,
+    wander: Any,
+    steps: int,
+    dt: Any,
+) -> Problem:
+    """Target and cursor, seen without delay; the start is left open."""
+    checks.nonnegative(
+        target_noise=target_noise,
+        cursor_noise=cursor_noise,
+        motor_noise=motor_noise,
+        wander=wander,
+    )
+    checks.positive(effort=effort, dt=dt)
+    return Problem(
+        steps=steps,
+        A=np.eye(2),
+        B=jnp.array([[0.0], [1.0]]) * dt,
+        V=jnp.diag(jnp.array([wander, motor_noise])) * jnp.sqrt(dt),
+        H=np.eye(2),
+        W=jnp.diag(jnp.array([target_noise, cursor_noise])),
+        Q=np.array([[1.0, -1.0], [-1.0, 1.0]]),
+        R=jnp.array([[effort]]),
+        states={"target": "m", "cursor": "m"},
+        controls={"velocity": "m/s"},
+        senses={"seen target": "m", "seen cursor": "m"},
+        dt=dt,
+        sense_first=True,
+    )
+
+
+def _pursued(world: Problem, believed: Problem | None, delay: int) -> Problem:
+    """The problem with its delay and its start."""
+    problem = world if believed is None else world.with_believed(believed)
+    problem = delayed(problem, delay)
+    b = problem.as_believed
+    A, V, H, W = b.A[0], b.V[0], b.H[0], b.W[0]
+    sure = mmT(V, V)  # of the present; the past, with a delay, is known
+    before = symmetrised(congruence(A, sure) + sure)
+    HP = mm(H, before)
+    K = solve_semidefinite(symmetrised(mmT(HP, H) + mmT(W, W)), HP).T
+    KW = mm(K, W)
+    problem = problem.replace(initial_state_cov=mmT(KW, KW))
+    return problem.believing(initial_state_cov=sure)
+
+
+def _padded(M: Array) -> Array:
+    """A matrix of each step with one more row, of zeros."""
+    return jnp.pad(M, ((0, 0), (0, 1), (0, 0)))
