@@ -1,6 +1,7 @@
-"""Figures of behaviour, policies and fits. Each function returns a matplotlib `Figure`."""
+"""Figures of behaviour, policies, fits and designs. Each function returns a matplotlib `Figure`."""
 
 from motorcost.plots.behaviour import plot_beliefs, plot_costs, plot_gains, plot_trials
+from motorcost.plots.design import plot_design
 from motorcost.plots.fits import (
     plot_estimates,
     plot_innovations,
@@ -15,6 +16,7 @@ from motorcost.plots.variability import plot_variability
 __all__ = [
     "plot_beliefs",
     "plot_costs",
+    "plot_design",
     "plot_estimates",
     "plot_gains",
     "plot_innovations",
