@@ -18,9 +18,12 @@ from jaxtyping import Float, Int
 Criterion = Literal["errors", "determinant"]
 CRITERIA: tuple[Criterion, ...] = ("errors", "determinant")
 
-# Shares are optimal if no others would lower the loss, which is a log variance, by more.
-TOLERANCE = 1e-7
-# Far more than it takes: tens are usual.
+# Shares are optimal if no others would lower the loss, which is a log variance, by more: one trial
+# in ten thousand. Where several conditions are nearly as good as each other, more would take long.
+TOLERANCE = 1e-4
+# An exchange of whole trials must lower the loss by more, which is far above rounding.
+LEAST_IMPROVEMENT = 1e-10
+# Tens are usual.
 MOST_ITERATIONS = 2000
 # Halvings of the interval in which the best exchange of two shares lies.
 HALVINGS = 30
@@ -38,8 +41,9 @@ def losses(
     """
     p = information.shape[-1]
     if criterion == "determinant":
-        return -np.linalg.slogdet(information)[1] / p
-    return np.log(np.trace(np.linalg.inv(information), axis1=-2, axis2=-1) / p)
+        return np.asarray(-np.linalg.slogdet(information)[1] / p)
+    variance = np.trace(np.linalg.inv(information), axis1=-2, axis2=-1) / p
+    return np.asarray(np.log(variance))
 
 
 def _slope(criterion: Criterion, information: Float[np.ndarray, "p p"]) -> np.ndarray:
@@ -76,8 +80,8 @@ def optimal_shares(
     known before.
 
     Every iteration takes a step of the multiplicative algorithm, which moves all shares and is
-    slow at the end, and then exchanges share between the two most different conditions, which is
-    slow at the beginning.
+    slow at the end, and then exchanges share between two conditions, which is slow at the
+    beginning.
     """
     shares = np.full(len(information), 1.0 / len(information))
     power = 1.0 if criterion == "determinant" else 0.5  # with which every step lowers the loss
@@ -97,9 +101,11 @@ def _exchanged(
     information: Float[np.ndarray, "C p p"],
     prior: Float[np.ndarray, "p p"],
 ) -> Float[np.ndarray, " C"]:
-    """The shares after the best exchange between the most and the least sensitive condition."""
+    """The shares after the best exchange of the most sensitive condition with another."""
     slopes = sensitivities(criterion, shares, information, prior)
-    to, of = int(np.argmax(slopes)), int(np.argmin(np.where(shares > 0, slopes, np.inf)))
+    to = int(np.argmax(slopes))
+    # What could be gained at most. The least sensitive condition may have next to no share left.
+    of = int(np.argmax(shares * (slopes[to] - slopes)))
     total = prior + np.einsum("c,cij->ij", shares, information)
     change = information[to] - information[of]
     low, high = 0.0, shares[of]
@@ -158,7 +164,7 @@ def improved_by_exchange(
         tried = counts + moves[to.ravel()] - moves[of.ravel()]
         values = loss_of(tried) if len(tried) else np.array([np.inf])
         lowest = int(np.argmin(values))
-        if values[lowest] < best - TOLERANCE:
+        if values[lowest] < best - LEAST_IMPROVEMENT:
             counts, best = tried[lowest], float(values[lowest])
         else:
             step //= 2

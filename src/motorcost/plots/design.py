@@ -11,6 +11,8 @@ from motorcost.plots.style import BLUE, GREY, ORANGE, clean, legend_above, plain
 
 # Candidates that are drawn; of more, those with the most trials.
 _MOST_DRAWN = 30
+# Errors that differ by a larger factor are drawn on a log scale.
+_MOST_LINEAR = 20
 # How far above and below a parameter's place the allocations are drawn.
 _APART = 0.2
 
@@ -72,10 +74,14 @@ def _draw_errors(ax: Axes, plan: Design, check: DesignCheck | None) -> None:
                 lw=1,
                 label="simulated experiments" if colour == BLUE else "_nolegend_",
             )
-    ax.set_xscale("log")
-    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    low, high = ax.dataLim.intervalx
+    if high > _MOST_LINEAR * low:
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        ax.set_xlim(left=0)
     ax.set_yticks(range(len(plan.names)), [plain(name) for name in plan.names])
     ax.set_ylim(len(plan.names) - 0.5, -0.5)
     ax.grid(axis="x", which="major", color="#E0E0E0", linewidth=0.6)
