@@ -210,7 +210,7 @@ def test_a_check_is_shown_beside_what_is_expected(plan):
     assert_allclose(list(check.equal_spread.values()), equal, rtol=0.05)
     assert_allclose(check.gain, plan.gain, rtol=0.1)
     assert "2000 experiments each" in str(check)
-    assert "known to about 2 %" in str(check)
+    assert "known to about 1.6 %" in str(check)
     _, right = plot_design(plan, check).axes
     assert len(right.containers) == 2
 

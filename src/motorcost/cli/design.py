@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from motorcost import checks
 from motorcost.cli import options
 from motorcost.cli.app import app
 from motorcost.cli.computing import Device
@@ -67,6 +68,7 @@ def design(
 
     if task is None:
         raise InputError(f"--task is missing: which of {', '.join(TASKS)} is it?")
+    checks.one_of("criterion", criterion, CRITERIA)
     if check == 1:
         raise InputError("--check must be at least 2 experiments, got 1")
     chosen = find_task(task)

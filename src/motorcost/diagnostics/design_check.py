@@ -59,7 +59,7 @@ class DesignCheck:
         lines = aligned(header, rows)
         lines.append(
             f"{len(self.optimal)} experiments each, fitted from the assumed true values; standard "
-            f"deviations are known to about {100 * self.spread_error:.1g} %."
+            f"deviations are known to about {100 * self.spread_error:.2g} %."
         )
         return "\n".join(lines)
 

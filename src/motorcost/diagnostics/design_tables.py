@@ -51,23 +51,27 @@ def conclusions(plan: Design) -> list[str]:
         "errors": "mean squared relative error",
         "determinant": "volume of the confidence region",
     }[plan.criterion]
-    (gain, error), (over_single, error_single) = (
-        plan.gain_over(other.counts) for other in (plan.equal, plan.single)
-    )
+    gain, error = plan.gain_over(plan.equal.counts)
     single = plan.candidates[int(np.argmax(plan.single.counts))].label
     hardest = plan.hardest
     known = np.array(list(plan.optimal.monte_carlo.values()))
     known = known[np.isfinite(known)]
     lines = [
-        f"For the same {what}, equal allocation needs {gain:.3g} (SE {error:.1g}) times as many "
-        f"trials, and the best single condition ({single}) {over_single:.3g} "
-        f"(SE {error_single:.1g}) times.",
-        f"{hardest} is the hardest to know: {percent(plan.relative_errors[hardest])}.",
+        f"For the same {what}, equal allocation needs {gain:.3g} (SE {error:.2g}) times as many "
+        "trials."
     ]
+    if plan.counts == plan.single.counts:
+        lines.append(f"All trials are best spent on one condition, {single}.")
+    else:
+        gain, error = plan.gain_over(plan.single.counts)
+        lines.append(
+            f"The best single condition ({single}) needs {gain:.3g} (SE {error:.2g}) times as many."
+        )
+    lines.append(f"{hardest} is the hardest to know: {percent(plan.relative_errors[hardest])}.")
     if known.size:
         lines.append(
             f"Expected errors come from {plan.simulated} simulated trials of each candidate, and "
-            f"are known to about {100 * known.max():.1g} %."
+            f"are known to about {100 * known.max():.2g} %."
         )
     return lines
 

@@ -77,7 +77,7 @@ def _sections(plan: Design, check: DesignCheck | None, picture: Picture) -> list
                 "Does it hold?",
                 f"{len(check.optimal)} experiments with either allocation were simulated and "
                 "fitted from the assumed true values. How estimates scatter is known to about "
-                f"{100 * check.spread_error:.1g} %.",
+                f"{100 * check.spread_error:.2g} %.",
                 [Table(*check.table())],
             )
         )
