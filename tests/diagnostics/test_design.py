@@ -13,7 +13,8 @@ import naive
 from motorcost.diagnostics.allocation import optimal_shares, sensitivities
 from motorcost.diagnostics.candidates import make_candidates, make_setting
 from motorcost.diagnostics.design_check import DesignCheck
-from motorcost.diagnostics.designing import BATCHES, _allocated, _best_step, _noted
+from motorcost.diagnostics.designing import _allocated, _best_step, _noted
+from motorcost.diagnostics.designs import BATCHES
 from motorcost.diagnostics.replicates import samples_at
 from motorcost.diagnostics.trial_information import TrialInformation, trial_information
 from motorcost.fitting.objective import scores

@@ -2,6 +2,8 @@
 
 import shlex
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -12,7 +14,9 @@ from motorcost.cli import options
 from motorcost.cli.app import app
 from motorcost.cli.computing import Device
 from motorcost.cli.progress import showing_progress
+from motorcost.diagnostics import Design
 from motorcost.diagnostics.allocation import CRITERIA, Criterion
+from motorcost.diagnostics.candidates import EVERY
 from motorcost.errors import InputError
 from motorcost.io.files import printable
 from motorcost.study.task_lookup import TASKS, find_task, make_problem
@@ -60,11 +64,7 @@ def design(
 
     Writes design.csv, design-errors.csv, design.png and design.html into the output folder.
     """
-    import jax
-
     import motorcost as mc
-    from motorcost.io.locks import held
-    from motorcost.report.design import check_design_places, write_design
 
     if task is None:
         raise InputError(f"--task is missing: which of {', '.join(TASKS)} is it?")
@@ -73,31 +73,38 @@ def design(
         raise InputError("--check must be at least 2 experiments, got 1")
     chosen = find_task(task)
     values = options.values_of(chosen, assignments)
-    offered = _candidates_from(chosen, candidates)
-    supports = options.supports_from(chosen, free, None)
-    states = (
-        make_problem(chosen, task, values).state_names
-        if observe is None
-        else options.items([observe])
+    states = None if observe is None else options.items([observe])
+    if states is None:
+        states = list(make_problem(chosen, task, values).state_names)
+    find = partial(
+        mc.design,
+        chosen,
+        candidates=_candidates_from(chosen, candidates),
+        free=options.supports_from(chosen, free, None),
+        trials=trials,
+        values=values,
+        observer=mc.ObserverSpec(states, options.noise_from(noise)),
+        every=every,
+        criterion=cast(Criterion, criterion),
+        simulated=simulated,
     )
-    observer = mc.ObserverSpec(states, options.noise_from(noise))
+    _carry_out(find, output, check=check, seed=seed, quiet=quiet)
+
+
+def _carry_out(
+    find: Callable[..., Design], output: Path, *, check: int, seed: int, quiet: bool
+) -> None:
+    """Find a design, write it into a folder, and print it."""
+    import jax
+
+    from motorcost.io.locks import held
+    from motorcost.report.design import check_design_places, write_design
+
     command = shlex.join(["motorcost", *sys.argv[1:]])
     key, of_check = jax.random.split(jax.random.key(seed))
     with held(output, "design"), showing_progress(quiet=quiet) as progress:
         check_design_places(output)
-        plan = mc.design(
-            chosen,
-            supports,
-            trials=trials,
-            candidates=offered,
-            key=key,
-            values=values,
-            observer=observer,
-            every=every,
-            criterion=cast(Criterion, criterion),
-            simulated=simulated,
-            progress=progress,
-        )
+        plan = find(key=key, progress=progress)
         checked = None
         if check:
             checked = plan.simulate(key=of_check, n_experiments=check, progress=progress)
@@ -111,8 +118,6 @@ def design(
 
 def _candidates_from(task: Any, texts: list[str] | None) -> dict[str, list[Any]]:
     """`--candidates NAME=VALUE,VALUE`: values by condition, whole where the task's default is."""
-    from motorcost.diagnostics.candidates import EVERY
-
     found: dict[str, list[Any]] = {}
     for text in texts or ():
         name, equals, values = (part.strip() for part in text.partition("="))

@@ -118,10 +118,7 @@ def make_setting(
     for name, value in values.items():
         checks.one_of("parameter", name, [*takes, *noises])
         checks.numbers(name, value)
-    # Asked for its checks of names and of `free` itself; noise has no usual support without trials.
-    of_task = free if isinstance(free, str) or not free else [n for n in free if n not in noises]
-    if of_task or not noises:
-        supports_of(task, of_task, observer)
+    _check_free(task, free, observer, noises)
     usual = dict(default_numbers(task))
     at: dict[str, float] = {}
     for name in free:
@@ -137,10 +134,19 @@ def make_setting(
     if observer is None:
         names = Setting(task, free, at, fixed, None).problem({}).state_names
         observer = ObserverSpec(names)
-    for support in free.values() if isinstance(free, Mapping) else ():
-        if support is not None and support.per is not None:
-            raise InputError("a design has no groups: leave out `per` of what is free")
     return Setting(task, free, at, fixed, observer)
+
+
+def _check_free(task: Task, free: Free, observer: Any, noises: Sequence[str]) -> None:
+    """Raise unless these can be inferred, each with one value for all trials."""
+    if isinstance(free, str) or not isinstance(free, (Mapping, Sequence)) or not free:
+        supports_of(task, free, observer)  # which says what is wrong
+    # Recording noise has no usual support before there are trials.
+    given = dict(free) if isinstance(free, Mapping) else dict.fromkeys(free)
+    of_task = {name: support for name, support in given.items() if name not in noises}
+    found = supports_of(task, of_task, observer) if of_task else {}
+    if any(support.per is not None for support in found.values()):
+        raise InputError("a design has no groups: leave out `per` of what is free")
 
 
 def make_candidates(setting: Setting, candidates: Candidates, every: int) -> list[Candidate]:

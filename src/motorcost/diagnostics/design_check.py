@@ -18,7 +18,7 @@ from motorcost.fitting.progress import Progress
 from motorcost.markup import aligned
 
 if TYPE_CHECKING:
-    from motorcost.diagnostics.designing import Allocation, Design
+    from motorcost.diagnostics.designs import Allocation, Design
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from motorcost.markup import aligned
 
 if TYPE_CHECKING:
-    from motorcost.diagnostics.designing import Design
+    from motorcost.diagnostics.designs import Design
 
 # Candidates without trials that are listed; more are only counted.
 _MOST_LISTED = 20

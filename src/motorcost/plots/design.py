@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from motorcost.diagnostics.design_check import DesignCheck
-from motorcost.diagnostics.designing import Design
+from motorcost.diagnostics.designs import Design
 from motorcost.plots.style import BLUE, GREY, ORANGE, clean, legend_above, plain
 
 # Candidates that are drawn; of more, those with the most trials.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from motorcost.diagnostics.design_check import DesignCheck
 from motorcost.diagnostics.design_tables import allocation_table, conclusions, errors_table
-from motorcost.diagnostics.designing import Design
+from motorcost.diagnostics.designs import Design
 from motorcost.io import check_writable
 from motorcost.plots import plot_design
 from motorcost.report.page import Picture, Points, Section, Table, write_report
