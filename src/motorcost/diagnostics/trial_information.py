@@ -67,8 +67,9 @@ def _mean_curvatures(
     Along combinations of parameters that trials hardly tell, the curvature of a trial varies far
     more than its mean is large. Most of that is shared with the score, whose mean is known to be 0
     at the maximum of the expected likelihood: what a linear regression on the score explains of a
-    mean curvature is chance, and is taken away. For reaches of which positions are recorded,
-    standard errors from 500 trials then scatter by 4 % instead of 60 %.
+    mean curvature is chance, and is taken away. For reaches of 0.2 m in 30 steps of which
+    every third position is recorded, standard errors from 500 trials then scatter by 3 to 6 %
+    instead of 35 to 60 %.
     """
     B, _, C, p = slopes.shape
     means = bends.mean(axis=1)
