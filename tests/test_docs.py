@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-SLOW = ("README.md", "fitting.md", "inference.md", "real-data.md", "sweeps.md")
+SLOW = ("README.md", "design.md", "fitting.md", "inference.md", "real-data.md", "sweeps.md")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from motorcost.fitting.leads import LeadFit, choice_in_words
 from motorcost.study.settings import Study
 from motorcost.study.task_lookup import find_task
 
+DESIGN = ("design", "--task", "reaching", "--candidates", "target=0.1")
+
 
 def run(monkeypatch, *arguments):
     """The console script, in this process; returns its exit code."""
@@ -110,6 +112,24 @@ def test_parameters_are_listed(monkeypatch, capsys):
         (["precision", "reaching", "--trials", "0"], "must be at least 1, got 0"),
         (["precision", "reaching", "--observe", "hand"], "unknown state 'hand'"),
         (["precision", "reaching", "--noise", "-1"], "noise must not be negative"),
+        (["design"], "--task is missing: which of reaching, saccade"),
+        (["design", "--task", "reeching"], "unknown task 'reeching': did you mean reaching"),
+        ([*DESIGN, "--free", "efort"], "unknown parameter 'efort': did you mean"),
+        ([*DESIGN, "--free", "effort", "--trials", "0"], "must be at least 1, got 0"),
+        ([*DESIGN, "--free", "target"], "target has no usual support"),
+        ([*DESIGN], "--free is missing: name what to infer"),
+        ([*DESIGN, "--free", "effort", "--candidates", "step=8"], "unknown parameter 'step'"),
+        ([*DESIGN, "--free", "effort", "--candidates", "tau=1"], "tau is no condition of the task"),
+        ([*DESIGN, "--free", "effort", "--candidates", "effort=1"], "both free and a candidate"),
+        ([*DESIGN, "--free", "effort", "--candidates", "steps=1"], "candidate target=0.1, steps=1"),
+        ([*DESIGN, "--free", "effort", "--candidates", "steps"], "--candidates needs NAME=VALUES"),
+        ([*DESIGN, "--free", "effort", "--candidates", "target=1"], "has target twice"),
+        ([*DESIGN, "--free", "effort", "--candidates", "every=x"], "must be whole numbers"),
+        ([*DESIGN, "--free", "effort", "--observe", "hand"], "unknown state 'hand'"),
+        ([*DESIGN, "--free", "effort", "--criterion", "best"], "unknown criterion 'best'"),
+        ([*DESIGN, "--free", "effort", "--check", "1"], "--check must be at least 2"),
+        ([*DESIGN, "--free", "effort", "-o", "no/design"], "the folder no does not exist"),
+        (["design", "--task", "reaching", "--free", "effort"], "--candidates is missing"),
         (["datasets", "pointin"], "unknown data set 'pointin': did you mean pointing"),
     ],
 )
@@ -709,6 +729,36 @@ def test_precision_says_which_error_bars_to_expect(monkeypatch, capsys):
     assert_allclose(float(few) / float(many), 2.0, rtol=0.02)
 
 
+def test_design_says_which_conditions_and_how_many_trials(monkeypatch, tmp_path, capsys):
+    folder = tmp_path / "design"
+    arguments = (
+        "design", "--task", "reaching", "--free", "effort", "--trials", 20,
+        "--candidates", "target=0.05,0.2", "--set", "steps=8", "--set", "dt=0.03",
+        "--channels", "position", "--noise", "1e-3", "--simulated", 100, "-o", folder,
+    )  # fmt: skip
+    assert run(monkeypatch, *arguments) == 0
+    out = capsys.readouterr().out
+    assert f"Report: {folder / 'design.html'}" in out
+    table = pd.read_csv(folder / "design.csv")
+    assert table.trials.sum() == table.equal.sum() == table.single.sum() == 20
+    assert list(table.target) == [0.05, 0.2]
+    (errors,) = pd.read_csv(folder / "design-errors.csv").to_dict("records")
+    assert errors["parameter"] == "effort"
+    assert errors["design"] <= errors["equal"]
+    assert f"{100 * errors['design']:.3g} %" in out
+    assert (folder / "design.png").read_bytes().startswith(b"\x89PNG")
+    assert "motorcost design --task reaching" in (folder / "design.html").read_text()
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+    monkeypatch.setattr("motorcost.report.design.write_report", interrupted)
+    monkeypatch.setattr("os._exit", sys.exit)
+    assert run(monkeypatch, *arguments, "-q") == 130
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before
+
+
 def test_datasets_are_listed(monkeypatch, capsys):
     assert run(monkeypatch, "datasets") == 0
     out = capsys.readouterr().out
@@ -718,7 +768,8 @@ def test_datasets_are_listed(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "command", ["simulate", "demo", "look", "fit", "compare", "init", "precision", "datasets"]
+    "command",
+    ["simulate", "demo", "look", "fit", "compare", "init", "precision", "design", "datasets"],
 )
 def test_help_shows_an_example(monkeypatch, capsys, command):
     assert run(monkeypatch, command, "--help") == 0

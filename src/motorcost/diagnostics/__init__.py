@@ -3,6 +3,9 @@
 from motorcost.diagnostics.adequacy import Adequacy, Channel, TrialFit
 from motorcost.diagnostics.checking import check_fit
 from motorcost.diagnostics.comparison import Comparison, compare, cross_validate
+from motorcost.diagnostics.design_check import DesignCheck
+from motorcost.diagnostics.designing import design
+from motorcost.diagnostics.designs import Allocation, Design
 from motorcost.diagnostics.plausibility import Plausibility, plausibility
 from motorcost.diagnostics.precision import Precision, expected_precision
 from motorcost.diagnostics.replicates import simulate_like
@@ -11,9 +14,12 @@ from motorcost.diagnostics.variability import Variability, variance_shares
 
 __all__ = [
     "Adequacy",
+    "Allocation",
     "Bootstrap",
     "Channel",
     "Comparison",
+    "Design",
+    "DesignCheck",
     "Plausibility",
     "Precision",
     "TrialFit",
@@ -22,6 +28,7 @@ __all__ = [
     "check_fit",
     "compare",
     "cross_validate",
+    "design",
     "expected_precision",
     "plausibility",
     "simulate_like",

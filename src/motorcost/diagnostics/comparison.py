@@ -32,7 +32,9 @@ def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
         raise InputError("the fit was interrupted: there is no maximum to cross-validate")
     fold = np.asarray(jax.random.permutation(key, np.arange(N) % folds))
     held_out = (fold == np.arange(folds)[:, None]).astype(float)
-    found, interrupted = refit(fit, DataSets(weights=jnp.asarray(1.0 - held_out)))
+    found, interrupted = refit(
+        fit.objective, fit.point, DataSets(weights=jnp.asarray(1.0 - held_out)), priors=fit.priors
+    )
     if interrupted:
         raise KeyboardInterrupt
     points = np.stack([search.point for search in found])

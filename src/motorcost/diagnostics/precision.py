@@ -4,18 +4,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from motorcost import checks
+from motorcost.diagnostics.trial_information import (
+    information_about_maximum,
+    trial_information,
+)
 from motorcost.errors import InputError
 from motorcost.fitting.information import Direction, covariance_of, directions
-from motorcost.fitting.objective import Objective, scores
-from motorcost.fitting.polishing import observed_information
-from motorcost.fitting.specification import Free, make_objective, takes_arguments
+from motorcost.fitting.objective import Objective
+from motorcost.fitting.specification import (
+    Free,
+    make_objective,
+    supports_of,
+    takes_arguments,
+)
 from motorcost.model.observer import ObserverLike, ObserverSpec
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
+from motorcost.model.trials import Trials
 from motorcost.tasks import parameters
 from motorcost.tasks.declare import Task
 from motorcost.tasks.supports import Support
@@ -140,46 +148,24 @@ def expected_precision(
         seen = seen.with_noises(noise)
     trials = simulate(problem, solve(problem), n_trials=simulated, key=key, observer=seen)
     held = {name: value for name, value in task_values.items() if name not in (*free, "steps")}
-    objective = make_objective(
-        task, trials, _wide(task, free, at, trials), fixed=held, observer=seen
-    )
+    supports = wide_supports(task, free, at, seen, trials)
+    objective = make_objective(task, trials, supports, fixed=held, observer=seen)
     point = np.asarray(objective.point(at))
-    return Precision(objective, point, _information(objective, point), counts, simulated)
+    found = trial_information(objective, point, (1, simulated, 1))
+    information = information_about_maximum(*found)[0, 0]
+    return Precision(objective, point, information, counts, simulated)
 
 
-def _information(objective: Objective, point: np.ndarray) -> np.ndarray:
-    """The information of one trial about the maximum of the likelihood that is used.
-
-    With signal-dependent noise that likelihood is approximate: the mean square of its score, J,
-    is not its mean curvature, I, and the maximum varies by I^-1 J I^-1 from experiment to
-    experiment (Godambe's information, inverted). Without such noise, I = J.
-    """
-
-    def score(at: np.ndarray) -> np.ndarray:
-        return np.asarray(scores(objective, jnp.asarray(at))[1])
-
-    def mean_scores(_: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros(len(points)), np.stack([score(at).mean(axis=0) for at in points])
-
-    _, (curvature,) = observed_information(mean_scores, objective.supports, point[None])
-    here = score(point)
-    return curvature @ np.linalg.pinv(here.T @ here / len(here), hermitian=True) @ curvature
-
-
-def _wide(task: Task, free: Free, at: Mapping[str, Any], trials: Any) -> Free:
-    """Supports that contain the assumed true values, whatever the usual ones are."""
-    if isinstance(free, Mapping):
-        return free
-    usual = make_objective(
-        task, trials, free, observer=ObserverSpec(trials.channel_names)
-    ).coordinates
-    supports: dict[str, Support] = {}
-    for coordinate in usual:
-        support, value = coordinate.support, float(at[coordinate.parameter])
-        inside = value in support or value <= 0
-        supports[coordinate.parameter] = (
-            support
-            if inside
-            else Support(min(support.low, value / 10), max(support.high, 10 * value), True)
-        )
+def wide_supports(
+    task: Task, free: Free, at: Mapping[str, Any], observer: Any, trials: Trials
+) -> dict[str, Support]:
+    """The supports as given; where none is given the usual one, widened if the assumed true value
+    lies outside."""
+    given = dict(free) if isinstance(free, Mapping) else dict.fromkeys(free)
+    supports = supports_of(task, free, observer, trials)
+    for name, support in supports.items():
+        value = float(at[name])
+        if given[name] is None and value not in support and value > 0:
+            low, high = min(support.low, value / 10), max(support.high, 10 * value)
+            supports[name] = Support(low, high, True)
     return supports

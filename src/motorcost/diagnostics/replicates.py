@@ -48,7 +48,7 @@ def replicated_samples(fit: Fit, *, n_replicates: int, key: Any) -> Float[np.nda
     """The samples of `simulate_like`, with an axis of experiments in front."""
     checks.random_key(key)
     checks.whole("n_replicates", n_replicates, 1, "experiments to simulate")
-    return np.asarray(_replicates(fit.objective, jnp.asarray(fit.point), n_replicates, key))
+    return np.asarray(samples_at(fit.objective, jnp.asarray(fit.point), n_replicates, key))
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,10 @@ def filtered_experiments(fit: Fit, *, n_replicates: int, key: Any) -> FilteredEx
 
 
 @eqx.filter_jit
-def _replicates(
+def samples_at(
     objective: Objective, point: Float[Array, " p"], n: int, key: Any
 ) -> Float[Array, "R N T o"]:
+    """Samples of `n` experiments with the trials of an objective, simulated at a point."""
     trials = objective.trials
     result = jnp.full((n, *trials.observed.shape), jnp.nan)
     for i, (group, index) in enumerate(group_trials(objective.at(point), trials, None, None)):
@@ -103,7 +104,7 @@ def _filtered(
     log_likelihoods, course = jnp.zeros((n + 1, N)), jnp.full((N, T, o), jnp.nan)
     for i, (group, index) in enumerate(group_trials(objective.at(point), trials, None, None)):
         solved, filled = group.solved(), index >= 0
-        # The same keys as in `_replicates`, so that the experiments are those of `simulate_like`.
+        # The same keys as in `samples_at`, so that the experiments are those of `simulate_like`.
         simulated = _group_replicates(solved, n, jax.random.fold_in(key, i))
         simulated = jnp.where(jnp.isnan(group.samples), jnp.nan, simulated)
         every = jnp.concatenate([group.samples[None], simulated])

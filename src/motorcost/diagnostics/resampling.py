@@ -14,7 +14,7 @@ from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.engine import default_evaluations, search_all
 from motorcost.fitting.fitted import Fit
-from motorcost.fitting.objective import DataSets
+from motorcost.fitting.objective import DataSets, Objective
 from motorcost.fitting.optimise import Found
 from motorcost.fitting.progress import Progress, silent
 
@@ -86,7 +86,13 @@ def bootstrap(
         counts = np.stack([np.bincount(row, minlength=N) for row in chosen])
         data = DataSets(weights=jnp.asarray(counts, float))
     report = silent if progress is None else progress
-    found, interrupted = refit(fit, data, tick=lambda done: report("bootstrap", done, n))
+    found, interrupted = refit(
+        fit.objective,
+        fit.point,
+        data,
+        priors=fit.priors,
+        tick=lambda done: report("bootstrap", done, n),
+    )
     # An interruption leaves some searches where they are: these are not estimates.
     points = [search.point for search in found if not interrupted or search.converged]
     if len(points) < 2:
@@ -95,16 +101,21 @@ def bootstrap(
 
 
 def refit(
-    fit: Fit, data: DataSets, tick: Callable[[int], None] = lambda done: None
+    objective: Objective,
+    point: np.ndarray,
+    data: DataSets,
+    *,
+    priors: bool = False,
+    tick: Callable[[int], None] = lambda done: None,
 ) -> tuple[list[Found], bool]:
-    """Searches from the estimate of a fit in each of the data sets, and whether the user
-    interrupted."""
-    batched = BatchedObjective(fit.objective, data, expected=data.count, priors=fit.priors)
+    """Searches from a point, an estimate or the truth, in each of the data sets, and whether the
+    user interrupted."""
+    batched = BatchedObjective(objective, data, expected=data.count, priors=priors)
     return search_all(
         batched.with_curvatures,
-        np.tile(fit.point, (data.count, 1)),
-        fit.objective.bounds,
-        scale=fit.objective.n_samples,
-        max_evaluations=default_evaluations("gradient", len(fit.names)),
+        np.tile(point, (data.count, 1)),
+        objective.bounds,
+        scale=objective.n_samples,
+        max_evaluations=default_evaluations("gradient", len(objective.names)),
         tick=tick,
     )

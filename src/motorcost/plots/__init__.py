@@ -1,7 +1,8 @@
-"""Figures of behaviour, policies and fits. Each function returns a matplotlib `Figure`."""
+"""Figures of behaviour, policies, fits and designs. Each function returns a matplotlib `Figure`."""
 
 from motorcost.plots.behaviour import plot_beliefs, plot_costs, plot_gains, plot_trials
 from motorcost.plots.delays import plot_delays
+from motorcost.plots.design import plot_design
 from motorcost.plots.fits import (
     plot_estimates,
     plot_innovations,
@@ -19,6 +20,7 @@ __all__ = [
     "plot_beliefs",
     "plot_costs",
     "plot_delays",
+    "plot_design",
     "plot_estimates",
     "plot_gains",
     "plot_innovations",
