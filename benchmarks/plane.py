@@ -63,7 +63,7 @@ def fitted(folder: Path, person: str, *, most: int, starts: int) -> mc.Fit:
         )
     else:
         recorded = mouse(folder) if person == "mouse" else pointing(folder, person)
-        centred = recorded.cut(0.05).centred(("target_x", "target_y"))
+        centred = recorded.centred(("target_x", "target_y")).cut(0.05)
         dt = 1 / 60 if person == "mouse" else 0.015
         task, trials = "planar_reaching", centred[:most].trials(dt, ["target_x", "target_y"])
     return mc.fit(
