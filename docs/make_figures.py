@@ -93,7 +93,7 @@ def field_figure() -> Figure:
         "adaptation 0.5, field off": ({"adaptation": 0.5, "field_on": 0.0}, GREY),
     }
     for ax, (title, (values, color)) in zip(axes, agents.items(), strict=True):
-        for target in targets_around(0.1):
+        for target in targets_around(0.1, 4):
             problem = mc.tasks.planar_reaching(**FIELD, **target, **values)
             draw_paths(ax, problem, color)
         ax.set_title(title, fontsize=10)
