@@ -9,6 +9,7 @@ it senses the state that this led to while nothing moves. Each is the ordinary s
 with A = 1 and B = V = 0.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -152,21 +153,24 @@ def forward_pass(problem: Problem, L: Gains) -> Forward:
         after = (symmetrised(Se_next), symmetrised(Sh_next), She_next)
         return after, (K, cost, Sh)
 
-    def sense_first_step(carry: Any, at: Any) -> Any:
-        A, B, C, V, H, W, D, E, Q, R, L = at
-        Se, Sh, She = carry
-        uu = congruence(L, Sh)
-        cost = jnp.sum(Q * (Se + Sh + She + transposed(She)), axis=(0, 1))
-        cost = cost + jnp.sum(R * uu, axis=(0, 1))
-        acted = _acted(carry, uu, A, B, C, V, L, uncorrelated=uncorrelated)
-        after, K = _sensed(acted, H, W, D, E, noiseless=noiseless, uncorrelated=uncorrelated)
-        return after, (K, cost, Sh)
-
     matrices = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, p.Q[:-1], p.R, L)
-    walk = sense_first_step if p.sense_first else step
+    walk: Any = step
+    if p.sense_first:
+        walk = partial(_sense_first_step, noiseless=noiseless, uncorrelated=uncorrelated)
     (Se, Sh, She), (K, costs, estimates) = lax.scan(walk, _initial_moments(p), matrices)
     final_cost = jnp.sum(p.Q[-1] * (Se + Sh + She + transposed(She)), axis=(0, 1))
     return Forward(K, jnp.sum(costs, axis=0) + final_cost, estimates)
+
+
+def _sense_first_step(carry: Any, at: Any, *, noiseless: bool, uncorrelated: bool) -> Any:
+    A, B, C, V, H, W, D, E, Q, R, L = at
+    Se, Sh, She = carry
+    uu = congruence(L, Sh)
+    cost = jnp.sum(Q * (Se + Sh + She + transposed(She)), axis=(0, 1))
+    cost = cost + jnp.sum(R * uu, axis=(0, 1))
+    acted = _acted(carry, uu, A, B, C, V, L, uncorrelated=uncorrelated)
+    after, K = _sensed(acted, H, W, D, E, noiseless=noiseless, uncorrelated=uncorrelated)
+    return after, (K, cost, Sh)
 
 
 def _acted(
