@@ -87,15 +87,15 @@ def test_policies_and_moments_are_those_of_half_steps(case):
     twin = halves(problem)
     policy, other = mc.solve(problem), mc.solve(twin)
     assert_allclose(policy.expected_cost, other.expected_cost, rtol=1e-9)
-    assert_allclose(policy.L, other.L[::2], rtol=1e-7, atol=1e-8)
-    assert_allclose(policy.K, other.K[1::2], rtol=1e-7, atol=1e-8)
+    assert_allclose(policy.L, other.L[::2], rtol=1e-9, atol=1e-10)
+    assert_allclose(policy.K, other.K[1::2], rtol=1e-9, atol=1e-10)
     moments, halved = mc.moments(problem, policy), mc.moments(twin, other)
-    assert_allclose(moments.mean, halved.mean[::2], rtol=1e-7, atol=1e-8)
-    assert_allclose(moments.cov, halved.cov[::2], rtol=1e-7, atol=1e-8)
+    assert_allclose(moments.mean, halved.mean[::2], rtol=1e-9, atol=1e-10)
+    assert_allclose(moments.cov, halved.cov[::2], rtol=1e-9, atol=1e-10)
     cost = mc.expected_cost(twin, other)
     assert_allclose(mc.expected_cost(problem, policy), cost, rtol=1e-9)
     found, expected = contributions(problem, policy), contributions(twin, other)
-    assert_allclose(found.cov, expected.cov[:, ::2], rtol=1e-7, atol=1e-8)
+    assert_allclose(found.cov, expected.cov[:, ::2], rtol=1e-9, atol=1e-10)
 
 
 def same_policy(problem, twin):

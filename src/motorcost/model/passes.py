@@ -19,6 +19,7 @@ returns what `bias` is computed from. With E = 0 both are zero.
 With `sense_first` the agent acts and then senses what this led to (`half_steps`).
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -202,23 +203,26 @@ def forward_pass(problem: Problem, L: Gains, wanted: Square | None = None) -> Fo
         after = (symmetrised(Se_next), symmetrised(Sh_next), She_next)
         return after, (K, cost, Sh, She, M)
 
-    def sense_first_step(carry: Any, at: Any) -> Any:
-        A, B, C, V, H, W, D, E, Q, R, L, _ = at
-        Se, Sh, She = carry
-        uu = congruence(L, Sh)
-        cost = jnp.sum(Q * (Se + Sh + She + transposed(She)), axis=(0, 1))
-        cost = cost + jnp.sum(R * uu, axis=(0, 1))
-        acted = moments_after_action(carry, uu, A, B, C, V, L, uncorrelated=uncorrelated)
-        after, K, M = moments_after_sensing(
-            acted, H, W, D, E, noiseless=noiseless, uncorrelated=uncorrelated
-        )
-        return after, (K, cost, Sh, She, M)
-
     matrices = (p.A, p.B, p.C, p.V, p.H, p.W, p.D, p.E, p.Q[:-1], p.R, L, wanted)
-    walk = sense_first_step if p.sense_first else step
+    walk: Any = step
+    if p.sense_first:
+        walk = partial(_sense_first_step, noiseless=noiseless, uncorrelated=uncorrelated)
     (Se, Sh, She), (K, costs, *moments) = lax.scan(walk, _initial_moments(p), matrices)
     final_cost = jnp.sum(p.Q[-1] * (Se + Sh + She + transposed(She)), axis=(0, 1))
     return Forward(K, jnp.sum(costs, axis=0) + final_cost, *moments)
+
+
+def _sense_first_step(carry: Any, at: Any, *, noiseless: bool, uncorrelated: bool) -> Any:
+    A, B, C, V, H, W, D, E, Q, R, L, _ = at
+    Se, Sh, She = carry
+    uu = congruence(L, Sh)
+    cost = jnp.sum(Q * (Se + Sh + She + transposed(She)), axis=(0, 1))
+    cost = cost + jnp.sum(R * uu, axis=(0, 1))
+    acted = moments_after_action(carry, uu, A, B, C, V, L, uncorrelated=uncorrelated)
+    after, K, M = moments_after_sensing(
+        acted, H, W, D, E, noiseless=noiseless, uncorrelated=uncorrelated
+    )
+    return after, (K, cost, Sh, She, M)
 
 
 def _initial_moments(p: Problem) -> tuple[Array, Array, Array]:

@@ -61,7 +61,7 @@ def plot_paths(fit: Fit, adequacy: Adequacy) -> Figure:
     """
     trials, targets = fit.trials, _targets(fit.trials)
     columns = _columns(trials)
-    figure = Figure(figsize=(8.2, 4.4), layout="constrained")
+    figure = Figure(figsize=(8.2, _panel_height(targets) + 0.8), layout="constrained")
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
     shown = {
         "recorded": np.asarray(trials.observed)[..., columns],
@@ -120,7 +120,7 @@ def plot_targets(fit: Fit, adequacy: Adequacy) -> Figure:
         with_unit("peak speed", f"{unit}/s" if unit else ""): (speed, _UNSIGNED),
         "curvature (% of the way)": (_curvature, _SIGNED),
     }
-    figure = Figure(figsize=(8.2, 6.8), layout="constrained")
+    figure = Figure(figsize=(8.2, 2 * _panel_height(targets) + 1.0), layout="constrained")
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     for column, (title, (measure, colours)) in enumerate(measures.items()):
         means = {name: _means(paths, targets, measure) for name, paths in shown.items()}
@@ -192,6 +192,12 @@ def _draw_map(
     ax.set_aspect("equal", adjustable="box")
     clean(ax)
     return drawn
+
+
+def _panel_height(targets: _Targets) -> float:
+    """The height in inches of a panel of 3.4 inches that shows all targets and the start."""
+    wide, high = np.ptp(np.vstack([targets.places, np.zeros(2)]), axis=0) + 1e-12
+    return float(np.clip(3.4 * 1.3 * high / wide, 1.6, 3.6))
 
 
 def _columns(trials: Trials) -> list[int]:

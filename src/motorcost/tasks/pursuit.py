@@ -44,6 +44,13 @@ _CONDITIONS = {
     "delay": Parameter("steps by which what is seen is late", "", "condition"),
     "steps": Parameter("number of states in a trial, T", "", "condition"),
     "dt": Parameter("seconds in a step", "s", "condition"),
+    "start_spread": Parameter(
+        "SD over trials of where target and cursor are at first, around 0",
+        "m",
+        "spread",
+        LogUniform(1e-4, 10.0),
+        typical=0.05,
+    ),
 }
 
 
@@ -57,6 +64,7 @@ def pursuit(
     delay: int = 0,
     steps: int = 180,
     dt: Any = 1 / 60,
+    start_spread: Any = 0.0,
 ) -> Problem:
     """Keep a cursor on a target that takes a random walk.
 
@@ -70,12 +78,15 @@ def pursuit(
     about 0.2 s in people, 12 steps of 1/60 s. Noises per step are those of a second times √dt.
 
     Trials begin at a state that is known: give it with `simulate(..., initial_states=...)` and
-    `Trials.recorded(..., starts=...)` as `pursuit_starts` makes it. The agent takes itself to be as
+    `Trials.recorded(..., starts=...)` as `pursuit_starts` makes it. Or they begin anywhere, at
+    N(0, start_spread²), as in recordings that are read from a file. The agent takes itself to be as
     sure of the first state as if it had known the one before; its first estimate scatters around
     the first state by what it sees wrongly in a first look.
     """
     return _pursued(
-        _followed(effort, target_noise, cursor_noise, motor_noise, wander, steps, dt), None, delay
+        _followed(effort, target_noise, cursor_noise, motor_noise, wander, steps, dt, start_spread),
+        None,
+        delay,
     )
 
 
@@ -106,6 +117,7 @@ def subjective_pursuit(
     delay: int = 0,
     steps: int = 180,
     dt: Any = 1 / 60,
+    start_spread: Any = 0.0,
 ) -> Problem:
     """Keep a cursor on a target that takes a random walk, believing that the target has a velocity.
 
@@ -115,7 +127,9 @@ def subjective_pursuit(
     and zero in the world.
     """
     checks.nonnegative(believed_wander=believed_wander, believed_drift=believed_drift)
-    world = _followed(effort, target_noise, cursor_noise, motor_noise, wander, steps, dt)
+    world = _followed(
+        effort, target_noise, cursor_noise, motor_noise, wander, steps, dt, start_spread
+    )
     believed = world.replace(
         A=jnp.eye(3).at[0, 2].set(dt),
         B=_padded(world.B),
@@ -156,13 +170,15 @@ def _followed(
     wander: Any,
     steps: int,
     dt: Any,
+    start_spread: Any,
 ) -> Problem:
-    """Target and cursor, seen without delay; the start is left open."""
+    """Target and cursor, seen without delay."""
     checks.nonnegative(
         target_noise=target_noise,
         cursor_noise=cursor_noise,
         motor_noise=motor_noise,
         wander=wander,
+        start_spread=start_spread,
     )
     checks.positive(effort=effort, dt=dt)
     return Problem(
@@ -174,6 +190,7 @@ def _followed(
         W=jnp.diag(jnp.array([target_noise, cursor_noise])),
         Q=np.array([[1.0, -1.0], [-1.0, 1.0]]),
         R=jnp.array([[effort]]),
+        initial_belief_cov=jnp.eye(2) * start_spread**2,
         states={"target": "m", "cursor": "m"},
         controls={"velocity": "m/s"},
         senses={"seen target": "m", "seen cursor": "m"},
