@@ -18,22 +18,7 @@ import numpy as np
 import motorcost as mc
 from motorcost.experiments.recorded_reaches import pointing_reaches
 from motorcost.study.template import KNOWN, RECOMMENDED
-from recordings import SCREEN
-
-
-def mouse(folder: Path) -> mc.Movements:
-    """Outward reaches with a mouse, from `example.csv`."""
-    import pandas as pd  # needed for this file only
-
-    samples = pd.read_csv(folder / "centre-out" / "example.csv")
-    movements = mc.io.from_frame(
-        samples[(samples["visible"] == 1) & (samples["phase"] == "out")],
-        trial=["trial", "condition", "order", "target_index"],
-        time="t_s",
-        channels=["x", "y"],
-        conditions=["target_x", "target_y"],
-    )
-    return movements.scaled(SCREEN, "m", ["x", "y", "target_x", "target_y"])
+from recordings import mouse_reaches
 
 
 def pointing(folder: Path, person: str) -> mc.Movements:
@@ -62,7 +47,11 @@ def fitted(folder: Path, person: str, *, most: int, starts: int) -> mc.Fit:
             saccades(folder, person)[:most].trials(0.002, ["target_x", "target_y"]),
         )
     else:
-        recorded = mouse(folder) if person == "mouse" else pointing(folder, person)
+        recorded = (
+            mouse_reaches(folder / "centre-out" / "example.csv")
+            if person == "mouse"
+            else pointing(folder, person)
+        )
         centred = recorded.centred(("target_x", "target_y")).cut(0.05)
         dt = 1 / 60 if person == "mouse" else 0.015
         task, trials = "planar_reaching", centred[:most].trials(dt, ["target_x", "target_y"])

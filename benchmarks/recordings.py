@@ -42,8 +42,8 @@ def pointing(file: Path, speed: float) -> mc.Movements:
     return turned.cut(speed, channels=("position", "lateral")).select(["position"], ["target"])
 
 
-def centre_out(file: Path, speed: float) -> mc.Movements:
-    """Reaches of one person with a mouse, without those that are not to be used."""
+def mouse_reaches(file: Path) -> mc.Movements:
+    """Outward reaches of one person with a mouse, without those that are not to be used."""
     import pandas as pd  # needed for this file only
 
     samples = pd.read_csv(file)
@@ -54,8 +54,12 @@ def centre_out(file: Path, speed: float) -> mc.Movements:
         channels=["x", "y"],
         conditions=["target_x", "target_y"],
     )
-    movements = movements.scaled(SCREEN, "m", ["x", "y", "target_x", "target_y"])
-    turned = movements.along(("target_x", "target_y"))
+    return movements.scaled(SCREEN, "m", ["x", "y", "target_x", "target_y"])
+
+
+def centre_out(file: Path, speed: float) -> mc.Movements:
+    """Reaches of one person with a mouse, on the lines to their targets."""
+    turned = mouse_reaches(file).along(("target_x", "target_y"))
     return turned.cut(speed, channels=("position", "lateral")).select(["position"], ["target"])
 
 

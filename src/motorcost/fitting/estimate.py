@@ -14,7 +14,6 @@ from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.delays import (
-    DelayFit,
     delay_choice_in_words,
     delay_fit,
     delays_of,
@@ -25,7 +24,6 @@ from motorcost.fitting.engine import Maxima, maximise
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.leads import (
     Lead,
-    LeadFit,
     choice_in_words,
     impossible_lead,
     lead_fit,
@@ -120,30 +118,19 @@ def _with_delays(
     delays: Sequence[Delay],
     starts: Sequence[Mapping[str, float]],
 ) -> Fit:
-    """The fit with the best of several delays. A further search of each begins where the best of
-    those before ended."""
+    """The fit with the best of several delays."""
     check_trials(trials)
-    if len(delays) == 1:
-        return of_task(delayed(task, delays[0]), starts=starts)
-    fits: list[Fit] = []
-    tried: list[DelayFit] = []
-    errors: list[InputError | ConvergenceError] = []
-    for steps in delays:
-        before = [max(fits, key=lambda found: found.log_likelihood).estimates] if fits else []
-        late = task if steps == 0 else delayed(task, steps)
-        try:
-            found = of_task(late, starts=[*starts, *before])
-        except (InputError, ConvergenceError) as error:  # the trials contradict this model
-            errors.append(error)
-            tried.append(impossible_delay(steps, trials.dt))
-            continue
-        if found.interrupted:
-            return found
-        fits.append(found)
-        tried.append(delay_fit(steps, found))
-    if not fits:
-        raise errors[0]
-    chosen = max(fits, key=lambda found: found.log_likelihood)
+    tasks = [task if steps == 0 else delayed(task, steps) for steps in delays]
+    if len(tasks) == 1:
+        return of_task(tasks[0], starts=starts)
+    results = _fit_each(tasks, of_task, starts)
+    if _is_interrupted(results):
+        return results[-1]
+    tried = [
+        impossible_delay(steps, trials.dt) if found is None else delay_fit(steps, found)
+        for steps, found in zip(delays, results, strict=True)
+    ]
+    chosen = max(filter(None, results), key=lambda found: found.log_likelihood)
     notes = (*chosen.notes, delay_choice_in_words(tried))
     return dataclasses.replace(chosen, delays=tuple(tried), notes=notes)
 
@@ -154,34 +141,54 @@ def _with_leads(
     leads: Sequence[float],
     starts: Sequence[Mapping[str, float]],
 ) -> Fit:
-    """The fit with the best of several leads. A further search of each lead begins where the best
-    of those before ended."""
+    """The fit with the best of several leads."""
     check_trials(trials)
     # All before the first fit: a lead that is too long is told at once.
     of_leads = {t.lead_steps: t for t in (trials.with_lead(seconds) for seconds in leads)}
     if len(of_leads) == 1:
         return of_trials(trials.with_lead(leads[0]), starts=starts)
-    fits: list[Fit] = []
-    tried: list[LeadFit] = []
-    errors: list[InputError | ConvergenceError] = []
-    for of_lead in of_leads.values():
-        before = [max(fits, key=lambda found: found.log_likelihood).estimates] if fits else []
-        try:
-            found = of_trials(of_lead, starts=[*starts, *before])
-        except (InputError, ConvergenceError) as error:  # the trials contradict this model
-            errors.append(error)
-            tried.append(impossible_lead(of_lead.lead))
-            continue
-        if found.interrupted:
-            return found
-        fits.append(found)
-        tried.append(lead_fit(found))
-    if not fits:
-        raise errors[0]
+    results = _fit_each(list(of_leads.values()), of_trials, starts)
+    if _is_interrupted(results):
+        return results[-1]
+    tried = [
+        impossible_lead(with_lead.lead) if found is None else lead_fit(found)
+        for with_lead, found in zip(of_leads.values(), results, strict=True)
+    ]
     best = max(tried, key=lambda found: found.after_first_sample)
-    chosen = next(found for found in fits if found.trials.lead == best.lead)
+    chosen = next(found for found in filter(None, results) if found.trials.lead == best.lead)
     notes = (*chosen.notes, choice_in_words(tried, best))
     return dataclasses.replace(chosen, leads=tuple(tried), notes=notes)
+
+
+def _fit_each(
+    options: Sequence[Any], fit_with: Callable[..., Fit], starts: Sequence[Mapping[str, float]]
+) -> list[Any]:
+    """The fit with each option, None where the trials contradict the model with it.
+
+    A further search of each begins where the best of those before ended. The list ends with a fit
+    that was interrupted, if one was. Raises if no option is possible.
+    """
+    results: list[Fit | None] = []
+    errors: list[InputError | ConvergenceError] = []
+    for option in options:
+        before = sorted(filter(None, results), key=lambda found: found.log_likelihood)
+        begin = [found.estimates for found in before[-1:]]
+        try:
+            results.append(fit_with(option, starts=[*starts, *begin]))
+        except (InputError, ConvergenceError) as error:
+            errors.append(error)
+            results.append(None)
+            continue
+        if _is_interrupted(results):
+            return results
+    if len(errors) == len(options):
+        raise errors[0]
+    return results
+
+
+def _is_interrupted(results: Sequence[Any]) -> bool:
+    """Whether the last of these fits was interrupted."""
+    return results[-1] is not None and results[-1].interrupted
 
 
 def _maxima(
