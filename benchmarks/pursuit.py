@@ -1,15 +1,17 @@
 """Fit `pursuit` and `subjective_pursuit` to recordings of a cursor that follows a target.
 
-    python benchmarks/pursuit.py FILE ... [--every 3] [--delays 0 2 4]
+    python benchmarks/pursuit.py FILE ... [--rate 20] [--delays 0 2 4]
 
-The files are the `random-*.json` of visuomotor-phase-locked-loop (Matic 2022, bioRxiv
-2022.07.20.500761): 60 s at 60 Hz, pixels of 160/1080 mm. The first four seconds are left out; both
-axes are cut into pieces of five seconds, which are taken for separate trials. Every third sample is
-used, which is 20 per second; delays are in steps between these.
+The files are those of visuomotor-phase-locked-loop (Matic 2022, bioRxiv 2022.07.20.500761):
+`random-*.json` (60 s at 60 Hz, pixels of 160/1080 mm) and `ellipse-*.json` (16 s at 200 Hz, pixels
+of 1/10.8 mm). The first four seconds and the last one are left out; both axes are cut into pieces
+of five seconds, which are taken for separate trials. 20 samples per second are used; delays are in
+steps between these.
 
 A line for each model and delay: the log likelihood of the cursor per sample, beyond that of a
-cursor which takes a random walk by itself; the estimates; and the correlation of each innovation of
-the cursor with the next, which is 0 if the model explains how the cursor moves.
+cursor which takes a random walk by itself; the correlation of each innovation of the cursor with
+the next, which is 0 if the model explains how the cursor moves; and the estimates. Above them is by
+how much the recorded cursor lags behind the target, from the correlation of their steps.
 """
 
 import argparse
@@ -22,9 +24,7 @@ import numpy as np
 
 import motorcost as mc
 
-RATE = 60  # samples per second
-METRES = 160 / 1080 / 1000  # in a pixel
-SKIPPED, PIECE = 4 * RATE, 5 * RATE  # samples
+SKIPPED, LAST, PIECE = 4.0, 1.0, 5.0  # seconds
 SEEN = mc.ObserverSpec(["target", "cursor"], 0.0)
 FREE = {
     mc.tasks.pursuit: ["effort", "target_noise", "motor_noise"],
@@ -38,16 +38,31 @@ FREE = {
 }
 
 
-def pieces(path: Path, every: int) -> np.ndarray:
-    """Pieces of both axes, (piece, time, target and cursor), in metres from the target's start."""
+def pieces(path: Path, rate: int) -> tuple[np.ndarray, float]:
+    """Pieces of both axes, (piece, time, target and cursor), in metres from the target's start, and
+    by how many seconds the cursor lags."""
     recorded = json.loads(path.read_text())
-    cut = []
+    random = "txs" in recorded
+    recorded_rate, metres = (60, 160 / 1080 / 1000) if random else (200, 1 / 10.8 / 1000)
+    length, every = int(PIECE * recorded_rate), recorded_rate // rate
+    cut, lags = [], []
     for axis in "xy":
-        both = np.stack([recorded[f"t{axis}s"], recorded[f"c{axis}s"]], axis=-1)[SKIPPED:] * METRES
-        count = len(both) // PIECE
-        cut.append(both[: count * PIECE].reshape(count, PIECE, 2))
+        names = [f"{what}{axis}{'s' if random else ''}" for what in "tc"]
+        both = metres * np.stack([recorded[name] for name in names], axis=-1)
+        both = both[int(SKIPPED * recorded_rate) : -int(LAST * recorded_rate)]
+        lags.append(lag(np.diff(both, axis=0), recorded_rate))
+        count = len(both) // length
+        cut.append(both[: count * length].reshape(count, length, 2))
     samples = np.concatenate(cut)[:, ::every]
-    return samples - samples[:, :1, :1]
+    return samples - samples[:, :1, :1], float(np.mean(lags))
+
+
+def lag(steps: np.ndarray, rate: int) -> float:
+    """The time after the target's steps at which those of the cursor are most like them."""
+    delays = range(-rate // 4, rate // 2)
+    inner = slice(rate // 2, len(steps) - rate // 2)
+    alike = [np.corrcoef(steps[inner, 0], np.roll(steps[:, 1], -d)[inner])[0, 1] for d in delays]
+    return delays[int(np.argmax(alike))] / rate
 
 
 def random_walk(steps: np.ndarray) -> float:
@@ -89,20 +104,23 @@ def fitted(task: Any, samples: np.ndarray, dt: float, delay: int, n_starts: int)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--every", type=int, default=3)
+    parser.add_argument("--rate", type=int, default=20, help="samples per second")
     parser.add_argument("--delays", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--starts", type=int, default=3)
     chosen = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
     for path in chosen.files:
-        samples = pieces(path, chosen.every)
+        samples, behind = pieces(path, chosen.rate)
         moved = np.diff(samples[..., 0], axis=1)
         smooth = np.corrcoef(moved[:, 1:].ravel(), moved[:, :-1].ravel())[0, 1]
-        print(f"{path.name}: {len(samples)} pieces; correlation of the target's steps {smooth:.3f}")
+        print(
+            f"{path.name}: {len(samples)} pieces; correlation of the target's steps {smooth:.3f}; "
+            f"the cursor lags by {1e3 * behind:.0f} ms"
+        )
         print("model               delay   gain     lag 1  estimates")
         for task in FREE:
             for delay in chosen.delays:
-                line = fitted(task, samples, chosen.every / RATE, delay, chosen.starts)
+                line = fitted(task, samples, 1 / chosen.rate, delay, chosen.starts)
                 print(f"{task.__name__:18s} {delay:6d} {line}", flush=True)
 
 
