@@ -237,7 +237,7 @@ def assert_derivatives(function, at):
     return slope, step
 
 
-@pytest.mark.parametrize("method", CORRECTED)
+@pytest.mark.parametrize("method", [pytest.param("calibrated", marks=pytest.mark.slow), "optimal"])
 def test_derivatives_of_gains_and_cost(method):
     problem = scalar_problem(method=method)
 
@@ -262,6 +262,7 @@ def reaching_with_internal_noise(effort=1e-5, steps=30):
     return mc.tasks.reaching(effort=effort, steps=steps).replace(E=E, method="calibrated")
 
 
+@pytest.mark.slow  # half a minute of compilation
 def test_derivatives_of_the_likelihood_of_random_problems():
     """The target is known and always the same: there, the estimate has no variance."""
     task = mc.tasks.random_problem(jax.random.key(0))
