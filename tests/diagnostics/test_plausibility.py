@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from made import made_fit, recorded
+from made import made_fit, made_plausibility, recorded
 from motorcost.diagnostics.courses import CourseComparison
 from motorcost.diagnostics.expectations import expected_trials, representative
 from motorcost.diagnostics.plausibility import implausible_body
@@ -95,6 +95,23 @@ def test_what_is_not_plausible_is_said(trials):
     for words in ("hardly moves", "saves only", "The motor noise is 1.70", "vary"):
         assert words in text
     assert "Not plausible: The agent hardly moves" in str(lazy)
+
+
+def test_ends_that_are_off_by_chance_are_plausible():
+    """The mean of 20 end points that vary by 0.1 m is known to 0.02 m."""
+    made = made_plausibility(made_fit(["effort"], recorded()))
+    (course,) = made.channels
+    far = replace(course, off=0.05, distance=0.1, end_sd=0.1, recorded_end_sd=0.1, trials=20)
+    assert not replace(made, channels=(far,)).warnings
+    surely = replace(far, trials=200)
+    (warning,) = replace(made, channels=(surely,)).warnings
+    assert "ends 0.05 m from where the recorded movements end, 50 % of their distance" in warning
+
+
+def test_an_agent_that_is_mistaken_need_not_gain():
+    little = made_plausibility(made_fit(["effort"], recorded()), cost=0.9, idle_cost=1.0)
+    assert any("hardly worth its while" in warning for warning in little.warnings)
+    assert not replace(little, mistaken=True).warnings
 
 
 def test_a_body_at_its_edge_is_not_plausible(found, trials):

@@ -37,7 +37,13 @@ def simulate(
         ),
     ] = None,
     noise: Annotated[float, typer.Option(help="SD of the recording noise.")] = 0.0,
-    delay: Annotated[int, typer.Option(help="Steps by which the agent's senses are late.")] = 0,
+    delay: Annotated[
+        str,
+        typer.Option(
+            metavar="STEPS",
+            help="The senses are so many steps late; or vision=10,felt=5, by sense.",
+        ),
+    ] = "0",
     problem_seed: Annotated[
         int, typer.Option(help="Which random problem (random_problem only).")
     ] = 0,
@@ -63,9 +69,14 @@ def simulate(
     values = options.values_of(chosen, assignments)
     _check_outputs(output, plot)
     checks.whole("n_trials", trials, 1, "the number of trials")
+    late, *others = options.delays_from(delay)
+    if others:
+        raise InputError(f"--delay of a simulation is one number, or by sense, got {delay}")
     now = make_problem(chosen, task, values)
-    names = list(now.state_names) if observe is None else options.items([observe])
-    problem = mc.delay(now, delay)
+    # What has been sensed and has not arrived is no state that anybody records.
+    present = [name for name in now.state_names if "(t-" not in name]
+    names = present if observe is None else options.items([observe])
+    problem = make_problem(mc.tasks.delayed(chosen, late), task, values) if late else now
     observer = mc.observe(problem, names, noise=noise)
     policy = mc.solve(problem)
     result = mc.simulate(
@@ -74,7 +85,7 @@ def simulate(
     if not _write(_with_conditions(result, chosen, values), output, plot):
         return
     typer.echo(
-        f"{trials} trials of {task}: expected cost {float(policy.expected_cost):.6g}, "
+        f"{trials} trials of {task}: expected cost {float(mc.expected_cost(problem, policy)):.6g}, "
         f"mean of these trials {float(result.costs(problem).mean()):.6g}"
         + (f"; wrote {output}" if output != STANDARD_OUTPUT else "")
         + (f"; drew {plot}" if plot is not None else ""),
@@ -153,7 +164,8 @@ def _list_parameters(task: Any) -> None:
     import motorcost as mc
 
     defaults = mc.tasks.defaults(task)
+    width = max(map(len, defaults)) + 2
     for name, parameter in mc.tasks.parameters(task).items():
         default = "none" if defaults[name] is None else f"{defaults[name]:g}"
         value = f"{default} {parameter.unit}".strip()
-        typer.echo(f"{name:<20}{parameter.role:<11}{value:<18}{parameter.about}")
+        typer.echo(f"{name:<{width}}{parameter.role:<11}{value:<18}{parameter.about}")

@@ -37,6 +37,7 @@ class Expectation(eqx.Module):
     - `motor_noise`: the noise that grows with the control, relative to the control's own effect.
     - `directed`: whether the movement has a direction that is known when it begins. A target that
       wanders at random from where the hand is gives none.
+    - `mistaken`: whether the agent believes in another world than the one that it acts in.
     - `converged`: whether a policy was found.
     """
 
@@ -48,6 +49,7 @@ class Expectation(eqx.Module):
     idle_cost: Float[Array, "*trials"]
     motor_noise: Float[Array, "*trials"]
     directed: Array
+    mistaken: Array
     converged: Array
 
     @property
@@ -154,9 +156,10 @@ def _expectation(
         coupling=jnp.sum(jnp.abs(problem.Q), axis=0),
         effort=jnp.sum(problem.R * uu),
         idle_cost=jnp.sum(problem.Q * _second(still)),
-        # C_1 = motor_noise * B in the built-in tasks.
-        motor_noise=jnp.sqrt(jnp.sum(problem.C**2) / jnp.where(control > 0, control, 1.0)),
+        # C_1 = motor_noise * B in the built-in tasks; further terms are noise across the control.
+        motor_noise=jnp.sqrt(jnp.sum(problem.C[:, :1] ** 2) / jnp.where(control > 0, control, 1.0)),
         directed=jnp.any(mean_1 != 0),
+        mistaken=jnp.asarray(problem.believed is not None),
         converged=policy.converged,
     )
 

@@ -23,6 +23,9 @@ HARDLY_MOVES = 0.5
 SAVES_LITTLE = 0.5
 # An end point that is further off than this share of the distance is said.
 FAR_OFF = 0.2
+# ... unless it is less than so many standard errors of the mean end point. That is chance, as with
+# a target that wanders at random.
+BEYOND_CHANCE = 3.0
 # Spreads of end points (SD) that differ by more than this factor are said ...
 SPREADS_DIFFER = 2.0
 # ... if there are at least so many trials: a factor of two between the SDs of ten and of many
@@ -52,6 +55,9 @@ class Plausibility:
         The noise that grows with the control, relative to the control's own effect.
     sentences, warnings : list of str
         What the agent does, and what of it is not plausible.
+    mistaken : bool
+        Whether the agent believes in another world than the one that it acts in: then what it does
+        need not be worth its while.
     settled : bool
         Whether the search had settled. If not, this is what the best point found would mean.
     """
@@ -62,6 +68,7 @@ class Plausibility:
     shares: dict[str, float]
     motor_noise: float
     body: tuple[str, ...] = ()
+    mistaken: bool = False
     settled: bool = True
 
     @property
@@ -87,7 +94,7 @@ class Plausibility:
     def warnings(self) -> list[str]:
         """What is not plausible, in sentences with numbers."""
         lines = [line for channel in self.channels for line in _doubts(channel)]
-        if self.saved < SAVES_LITTLE:
+        if self.saved < SAVES_LITTLE and not self.mistaken:
             lines.append(
                 f"The agent saves only {_percent(self.saved)} of the cost of not moving at all: it "
                 "is hardly worth its while to move."
@@ -139,6 +146,7 @@ def plausibility(fit: Fit) -> Plausibility:
         shares=_shares(trials, found),
         motor_noise=float(np.max(expected.motor_noise[found])),
         body=tuple(implausible_body(fit)),
+        mistaken=bool(np.any(expected.mistaken)),
         settled=fit.converged,
     )
 
@@ -194,7 +202,9 @@ def _doubts(channel: CourseComparison) -> list[str]:
             f"The agent hardly moves: its {channel.name} covers {_percent(channel.covered)} of the "
             "recorded distance."
         )
-    elif channel.moves and abs(channel.off) > FAR_OFF * channel.distance:
+    elif channel.moves and abs(channel.off) > max(
+        FAR_OFF * channel.distance, BEYOND_CHANCE * channel.end_sd / np.sqrt(channel.trials)
+    ):
         lines.append(
             f"The agent's {channel.name} ends {channel.with_unit(abs(channel.off))} from where the "
             f"recorded movements end, {_percent(abs(channel.off) / channel.distance)} of their "

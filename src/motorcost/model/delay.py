@@ -34,11 +34,11 @@ def delay(problem: Problem, steps: int | Mapping[str, int]) -> Problem:
         raise InputError(
             f"the delay must be shorter than the trial of {problem.steps} steps, got {max(late)}"
         )
+    if not any(late):
+        return problem
     names = (*problem.state_names, *problem.sense_names)
     if {f"{name}(t-1)" for name in names} & set(problem.state_names):
         raise InputError("the problem is delayed already: delay the original problem by the sum")
-    if not any(late):
-        return problem
     worlds = [problem] if problem.believed is None else [problem, problem.believed]
     for world in worlds:
         _require_separate_noises(world, late)

@@ -180,7 +180,7 @@ def _draw_map(
         c=values,
         cmap=colours,
         norm=norm,
-        s=620 if few else 120,
+        s=420 if few else 120,
         edgecolor=GREY,
     )
     for place, value in zip(targets.places, values, strict=True) if few else ():
@@ -197,7 +197,7 @@ def _draw_map(
 def _panel_height(targets: _Targets) -> float:
     """The height in inches of a panel of 3.4 inches that shows all targets and the start."""
     wide, high = np.ptp(np.vstack([targets.places, np.zeros(2)]), axis=0) + 1e-12
-    return float(np.clip(3.4 * 1.3 * high / wide, 1.6, 3.6))
+    return float(np.clip(3.4 * 1.1 * high / wide, 1.6, 3.6))
 
 
 def _columns(trials: Trials) -> list[int]:
