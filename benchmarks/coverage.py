@@ -102,10 +102,12 @@ def main() -> None:
             row(name, args.sets, n_trials, args.starts)
 
 
-def row(name: str, sets: int, n_trials: int, n_starts: int) -> None:
-    """Print the row of one task and number of trials."""
-    task, free, observer, fixed, others = CASES[name]
-    begin = time.perf_counter()
+def recovered(
+    case: Case, sets: int, n_trials: int, n_starts: int
+) -> tuple[dict[str, float], Mapping[str, np.ndarray]]:
+    """The share of 95 % intervals that contain the true value, by parameter, and the results of all
+    data sets. Parameters at an end of their support have no such interval and are left out."""
+    task, free, observer, fixed, others = case
     recovery = mc.Recovery(
         task, free, n_trials=n_trials, n_starts=n_starts, observer=observer, fixed=fixed
     )
@@ -113,13 +115,20 @@ def row(name: str, sets: int, n_trials: int, n_starts: int) -> None:
     truth = {parameter: values[parameter] for parameter in free}
     columns = {parameter: np.full(sets, value) for parameter, value in truth.items()}
     rows = recovery(keys=jax.random.split(jax.random.key(0), sets), **columns)
-    covered = []
+    covered = {}
     for parameter, true in truth.items():
         low, high = rows[f"{parameter}_low"], rows[f"{parameter}_high"]
-        covered.append(((low <= true) & (true <= high))[np.isfinite(low)].mean())
-    each = ", ".join(f"{100 * share:.1f}" for share in covered)
+        covered[parameter] = float(((low <= true) & (true <= high))[np.isfinite(low)].mean())
+    return covered, rows
+
+
+def row(name: str, sets: int, n_trials: int, n_starts: int) -> None:
+    """Print the row of one task and number of trials."""
+    begin = time.perf_counter()
+    covered, rows = recovered(CASES[name], sets, n_trials, n_starts)
+    each = ", ".join(f"{100 * share:.1f}" for share in covered.values())
     print(
-        f"| {name} | {n_trials} | {100 * np.mean(covered):.1f} % ({each}) "
+        f"| {name} | {n_trials} | {100 * np.mean(list(covered.values())):.1f} % ({each}) "
         f"| {100 * rows['converged'].mean():.1f} % "
         f"| {100 * np.mean(rows['next_below'] < 1.92):.1f} % "
         f"| {100 * rows['at_bounds'].mean():.1f} % | {time.perf_counter() - begin:.0f} s",

@@ -158,3 +158,14 @@ def test_growth_is_drawn():
     figure = growth.draw({"trials": rows, "steps": rows, "states": rows})
     labels = {ax.get_xlabel() for ax in figure.axes} | {ax.get_ylabel() for ax in figure.axes}
     assert {"trials", "time steps T", "time (s)", "memory (MiB)"} <= labels
+
+
+@pytest.mark.slow  # minutes on an accelerator, half an hour on two cores
+@pytest.mark.parametrize("name", ["field", "via-point", "senses"])
+def test_intervals_of_planar_reaching_cover_the_truth(name):
+    import coverage
+
+    case = coverage.CASES[f"planar reaching, {name}"]
+    covered, rows = coverage.recovered(case, sets=100, n_trials=50, n_starts=4)
+    assert rows["converged"].mean() > 0.97
+    assert all(0.9 <= share <= 1.0 for share in covered.values()), covered
