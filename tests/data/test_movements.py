@@ -203,6 +203,9 @@ def test_centred_measures_from_where_each_trial_starts():
     assert centred.condition_units["target_y"] == "cm"
     assert centred.condition_units["load"] == "N"
     assert set(centred.conditions) == {"home_x", "home_y", "load", "target_x", "target_y"}
+    with_via = movements.with_conditions(via_x=2.5, via_y=0.0)
+    via = with_via.centred(("goal_x", "goal_y")).conditions
+    assert (via["via_x"], via["via_y"]) == ([0.5], [-1.0])
     # From a start that is given, and with goals that have the names of targets already.
     named = movements.rename(goal_x="target_x", goal_y="target_y")
     from_home = named.centred(("target_x", "target_y"), ("home_x", "home_y"))

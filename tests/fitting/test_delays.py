@@ -38,7 +38,7 @@ def test_the_delay_that_trials_were_simulated_with_is_found(fit, trials):
     assert [found.delay for found in fit.delays] == [0, 3]
     assert fit.delays[1].log_likelihood == max(found.log_likelihood for found in fit.delays)
     assert fit.log_likelihood == fit.delays[1].log_likelihood
-    assert fit.notes[-1].startswith("of 2 delays, 3 steps was chosen")
+    assert fit.notes[-1].startswith("of 2 delays (in steps), 3 was chosen")
     assert_allclose(fit.delays[1].seconds, 0.05)
     # Each is the likelihood of the task with that delay.
     problem = mc.delay(mc.tasks.tracking(**fit.estimates, steps=25), 3)
@@ -89,6 +89,16 @@ def test_delays_are_numbers_or_by_sense(delay, expected):
     assert delays_of(delay) == expected
 
 
+def test_starts_are_those_of_one_delay():
+    first = np.zeros((2, 2))
+    starts = mc.tasks.pursuit_starts(mc.tasks.pursuit(delay=2), first)
+    trials = mc.Trials.recorded(
+        np.zeros((2, 9, 2)), dt=1 / 60, channels=["target", "cursor"], starts=starts
+    )
+    with pytest.raises(mc.InputError, match="the starts of the trials have 6 states, the task has"):
+        mc.fit(mc.tasks.pursuit, trials, ["effort"], key=KEY, delay=[0, 2])
+
+
 @pytest.mark.usefixtures("as_users_call_it")
 @pytest.mark.parametrize(
     ("options", "message"),
@@ -98,6 +108,8 @@ def test_delays_are_numbers_or_by_sense(delay, expected):
         ({"delay": 1.5}, "delay .* whole number"),
         ({"delay": 50}, "the delay must be shorter than the trial of 25 steps, got 50"),
         ({"delay": {"vison": 1}}, "unknown sense 'vison'"),
+        ({"delay": [0, {"vison": 1}]}, "unknown sense 'vison'"),
+        ({"delay": [0, 50]}, "the delay must be shorter than the trial of 25 steps, got 50"),
         ({"delay": [1, 2], "lead": [0.0, 0.1]}, "several delays or several leads, not both"),
         ({"free": ["delay"]}, "delay cannot be free: a delay is a whole number of steps"),
     ],

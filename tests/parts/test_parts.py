@@ -74,15 +74,19 @@ def step(problem, x, t=0):
 
 def field_problem(fields, dimensions=2, steps=10, dt=0.01, **options):
     body = parts.point_mass(dt, mass=2.0, muscle=0.04, dimensions=dimensions)
-    return parts.assemble(
-        body,
-        steps=steps,
-        goals=[parts.throughout({"position": 1.0})],
-        effort=1.0,
-        senses={"vision": {"position": 0.1}},
-        fields=fields,
-        **options,
-    )
+    usual = {
+        "goals": [parts.throughout({"position": 1.0})],
+        "senses": {"vision": {"position": 0.1}},
+    }
+    return parts.assemble(body, steps=steps, effort=1.0, fields=fields, **usual | options)
+
+
+def test_places_may_be_arrays():
+    at = [np.array([0.1, 0.2]), jnp.array([0.1, 0.2]), (0.1, 0.2)]
+    made = [field_problem([], points=[parts.Point("home", p)], start=p) for p in at]
+    for problem in made:
+        assert_allclose(problem.initial_belief[:2], [0.1, 0.2])
+        assert_allclose(problem.initial_belief[-2:], [0.1, 0.2])
 
 
 def test_fields_push_as_they_say():
@@ -213,6 +217,9 @@ def test_delays_are_by_the_first_word_of_senses():
             ),
             "a viscous field needs a body that forces move",
         ),
+        (lambda: field_problem([parts.load((1.0, 0.0))] * 2), "there is a 'load' already: give"),
+        (lambda: field_problem([], senses={}), "a task needs at least one sense"),
+        (lambda: field_problem([], goals=[]), "a task needs at least one goal"),
         (lambda: parts.point_mass(0.01, dimensions=4), "dimensions .* must be at most 3, got 4"),
     ],
 )

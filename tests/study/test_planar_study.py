@@ -83,6 +83,15 @@ def test_a_study_in_the_plane_recovers_and_reports(folder):
     }
 
 
+def test_movements_along_one_axis_are_no_mistake_of_units(folder, tmp_path):
+    header, *rows = (folder / "hand.csv").read_text().splitlines()
+    along_x = [row for row in rows if int(row.split(",")[0]) % 4 == 0]
+    (tmp_path / "hand.csv").write_text("\n".join([header, *along_x]))
+    (tmp_path / "study.toml").write_text(STUDY)
+    trials, _ = mc.Study.read(tmp_path / "study.toml").trials()
+    assert len(trials) == 3
+
+
 def test_units_that_are_missing_are_told_in_the_plane(folder, tmp_path):
     (tmp_path / "hand.csv").write_text((folder / "hand.csv").read_text())
     without = STUDY.replace(', goal_x = "mm", goal_y = "mm"', ', goal_x = "m", goal_y = "m"')
@@ -91,5 +100,7 @@ def test_units_that_are_missing_are_told_in_the_plane(folder, tmp_path):
         mc.Study.read(tmp_path / "study.toml").trials()
     fixed = STUDY.replace("centred = ", "# ").replace("least = ", "# ")
     (tmp_path / "study.toml").write_text(fixed.replace('x = "mm", y = "mm"', 'x = "m", y = "m"'))
-    with pytest.raises(mc.InputError, match=r"x covers .* m in a trial, but the target is at 0.1"):
+    with pytest.raises(
+        mc.InputError, match=r"x, y cover .* m in a trial, but the target is at 0.1"
+    ):
         mc.Study.read(tmp_path / "study.toml").trials()

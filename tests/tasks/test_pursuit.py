@@ -87,6 +87,18 @@ def test_the_past_starts_as_the_present():
         mc.tasks.pursuit_starts(problem, [1.0, 2.0])
 
 
+def test_a_delay_of_its_own_is_given_once():
+    late = mc.tasks.delayed(mc.tasks.pursuit, 3)(steps=10)
+    for other in (
+        mc.tasks.pursuit(delay=3, steps=10),
+        mc.tasks.delayed(mc.tasks.pursuit, {"seen": 3})(steps=10),
+    ):
+        for ours, theirs in zip(jax.tree.leaves(late), jax.tree.leaves(other), strict=True):
+            assert_allclose(ours, theirs)
+    with pytest.raises(mc.InputError, match="the delay is given twice"):
+        mc.tasks.delayed(mc.tasks.pursuit, 3)(delay=2)
+
+
 def test_costly_effort_lags():
     """The cursor of an actor that minds its effort is further from the target."""
 

@@ -155,6 +155,13 @@ VIA = {"via_x": 0.05, "via_y": 0.05, "via_time": 0.1}
         ),
         (mc.tasks.planar_reaching, {"proprioception_delay": 30}, "shorter than the trial of 30"),
         (mc.tasks.planar_reaching, {"across": -1.0}, "across must not be negative"),
+        (
+            mc.tasks.planar_reaching,
+            {"via": 2.0},
+            "via needs a via-point: via_x, via_y and via_time",
+        ),
+        (mc.tasks.planar_reaching, {"adaptation": 0.5}, "adaptation needs a field: curl, visc"),
+        (mc.tasks.planar_reaching, {"vision_delay": 3}, "vision_delay needs vision: give vision_n"),
         (mc.tasks.planar_saccade, {"hold_start": 31}, "must be at most steps = 40, got 41"),
         (mc.tasks.posture, {"pulse": 1.0, "pulse_time": 9.0}, "begin within the trial of 4.99 s"),
         (mc.tasks.tracking, {"wander": -1.0}, "wander must not be negative"),

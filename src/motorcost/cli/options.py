@@ -219,7 +219,14 @@ def delays_from(text: str) -> list[int | dict[str, int]]:
     parts = items([text])
     if any("=" in part for part in parts):
         pairs = [part.partition("=")[::2] for part in parts]
-        return [{sense: whole("--delay", steps) for sense, steps in pairs}]
+        senses = [sense.strip() for sense, _ in pairs]
+        checks.distinct("senses of --delay", senses)
+        return [
+            {
+                sense: whole("--delay", steps)
+                for sense, (_, steps) in zip(senses, pairs, strict=True)
+            }
+        ]
     return [whole("--delay", part) for part in parts]
 
 

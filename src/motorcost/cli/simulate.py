@@ -82,7 +82,8 @@ def simulate(
     result = mc.simulate(
         problem, policy, n_trials=trials, key=jax.random.key(seed), observer=observer
     )
-    if not _write(_with_conditions(result, chosen, values), output, plot):
+    used = values | ({"delay": late} if late and "delay" in mc.tasks.parameters(chosen) else {})
+    if not _write(_with_conditions(result, chosen, used), output, plot):
         return
     typer.echo(
         f"{trials} trials of {task}: expected cost {float(mc.expected_cost(problem, policy)):.6g}, "

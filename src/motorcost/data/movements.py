@@ -235,8 +235,9 @@ class Movements:
         """Each trial shifted so that it starts at 0, for tasks in the plane.
 
         Other channels are left out. The conditions `target_x` and `target_y` (by the channels'
-        names) are where the goal is from the start, in place of the conditions `goal`. Nothing is
-        turned: directions stay as they were recorded.
+        names) are where the goal is from the start, in place of the conditions `goal`; a via-point
+        (`via_x` and `via_y`) is measured from there, too. Nothing is turned: directions stay as
+        they were recorded.
 
         - `goal`, `start`: names of one condition for each channel, in the channels' unit. Without
           `start`, it is the trial's first sample that is not missing.

@@ -107,13 +107,17 @@ def centred(
     if taken:
         raise InputError(f"there is a condition {taken[0]!r} already: rename it before centred")
     kept = [name for name in movements.conditions if name not in goal]
+    via = [f"via_{name}" for name in channels]
     shifted = movements.select(channels, kept).with_samples(
         [samples - first for samples, first in zip(positions, starts, strict=True)],
         movements.times,
         dict.fromkeys(channels, unit),
     )
-    shifted = shifted.with_conditions(**dict(zip(names, (goals - starts).T, strict=True)))
-    return replace(shifted, condition_units=shifted.condition_units | dict.fromkeys(names, unit))
+    ways = dict(zip(names, (goals - starts).T, strict=True))
+    if set(via) <= set(kept):
+        ways |= dict(zip(via, (movements.points(via, unit) - starts).T, strict=True))
+    shifted = shifted.with_conditions(**ways)
+    return replace(shifted, condition_units=shifted.condition_units | dict.fromkeys(ways, unit))
 
 
 def _ways(

@@ -96,9 +96,11 @@ def delay_choice_in_words(tried: Sequence[DelayFit]) -> str:
         for found in tried
         if found is not best and best.log_likelihood - found.log_likelihood < WITHIN
     ]
-    also = f"; within {WITHIN} of it: {', '.join(near)}" if near else "; no other is within 1.92"
+    also = (
+        f"; within {WITHIN} of it: {', '.join(near)}" if near else f"; no other is within {WITHIN}"
+    )
     return (
-        f"of {len(tried)} delays, {best.delay} steps was chosen, with the log likelihood "
+        f"of {len(tried)} delays (in steps), {best.delay} was chosen, with the log likelihood "
         f"{best.log_likelihood:.6g}{also}"
     )
 

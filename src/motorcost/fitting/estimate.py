@@ -31,7 +31,7 @@ from motorcost.fitting.leads import (
 )
 from motorcost.fitting.objective import Objective
 from motorcost.fitting.progress import Progress, silent
-from motorcost.fitting.specification import Free, check_trials, make_objective
+from motorcost.fitting.specification import Free, check_task, check_trials, make_objective
 from motorcost.fitting.starts import choose_starts, explain_no_start
 from motorcost.model.observer import ObserverLike
 from motorcost.model.trials import Trials
@@ -86,7 +86,7 @@ def fit(
         raise InputError("compare several delays or several leads, not both at once")
     if delays != (0,):
         of_task = partial(fit, trials=trials, lead=lead, **search)
-        return _with_delays(of_task, task, trials, delays, starts)
+        return _with_delays(of_task, task, trials, delays, starts, fixed or {})
     if lead is not None:
         return _with_leads(partial(fit, task, **search), trials, leads_of(lead), starts)
     checks.random_key(key)
@@ -117,22 +117,30 @@ def _with_delays(
     trials: Trials,
     delays: Sequence[Delay],
     starts: Sequence[Mapping[str, float]],
+    fixed: Mapping[str, Any],
 ) -> Fit:
     """The fit with the best of several delays."""
     check_trials(trials)
     tasks = [task if steps == 0 else delayed(task, steps) for steps in delays]
     if len(tasks) == 1:
         return of_task(tasks[0], starts=starts)
+    # All before the first fit: a mistake is no delay that the trials contradict.
+    for late in tasks:
+        check_task(late, trials, fixed)
     results = _fit_each(tasks, of_task, starts)
-    if _is_interrupted(results):
+    interrupted = _is_interrupted(results)
+    finished = results[:-1] if interrupted else results
+    if not any(finished):
         return results[-1]
     tried = [
         impossible_delay(steps, trials.dt) if found is None else delay_fit(steps, found)
-        for steps, found in zip(delays, results, strict=True)
+        for steps, found in zip(delays, finished, strict=False)
     ]
-    chosen = max(filter(None, results), key=lambda found: found.log_likelihood)
+    chosen = max(filter(None, finished), key=lambda found: found.log_likelihood)
     notes = (*chosen.notes, delay_choice_in_words(tried))
-    return dataclasses.replace(chosen, delays=tuple(tried), notes=notes)
+    if interrupted:
+        notes = (*notes, f"interrupted after {len(finished)} of {len(delays)} delays")
+    return dataclasses.replace(chosen, delays=tuple(tried), notes=notes, interrupted=interrupted)
 
 
 def _with_leads(

@@ -172,6 +172,23 @@ def check_trials(trials: Any) -> None:
         raise InputError("there are no trials")
 
 
+def check_task(task: Task, trials: Trials, fixed: Mapping[str, Any]) -> None:
+    """Raise unless a task makes a problem for the shortest of these trials, which has the states
+    that known starts have. Nothing is compiled."""
+    takes = takes_arguments(task)
+    shortest = int(np.argmin(trials.lengths))
+    given = {"steps": int(trials.lengths[shortest]), "dt": trials.dt}
+    given |= {name: values[shortest].item() for name, values in trials.conditions.items()}
+    arguments = {name: value for name, value in given.items() if name in takes} | dict(fixed)
+    problem = jax.eval_shape(lambda: task(**arguments))
+    count = len(problem.state_names)
+    if trials.starts is not None and trials.starts.shape[-1] != count:
+        raise InputError(
+            f"the starts of the trials have {trials.starts.shape[-1]} states, the task has "
+            f"{count}: known starts cannot be those of several delays, fit each by itself"
+        )
+
+
 def _observer_maker(observer: ObserverLike, trials: Trials) -> Any:
     """The observer as a function of the problem, whatever it was given as."""
     if observer is None:

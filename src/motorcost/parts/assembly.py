@@ -59,6 +59,9 @@ def assemble(
     """
     T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
     checks.positive(effort=effort)
+    for what, given in (("goal", goals), ("sense", senses)):
+        if not given:
+            raise InputError(f"a task needs at least one {what}")
     states = _States(body, points, fields)
     A, B = states.among_all(body.A, body.B)
     forces = [_effect(states, body, field, T) for field in fields]
@@ -100,7 +103,12 @@ class _States:
             if point.name in parts:
                 raise InputError(f"there is a quantity {point.name!r} already: rename the point")
             parts[point.name] = parts[place] if point.unit is None else point.unit
-        parts |= {field.name: "N" for field in fields if field.force is not None}
+        for field in fields:
+            if field.force is None:
+                continue
+            if field.name in parts:
+                raise InputError(f"there is a {field.name!r} already: give the force another name")
+            parts[field.name] = "N"
         self.places = {name: np.arange(i * d, (i + 1) * d) for i, name in enumerate(parts)}
         self.units = {
             state: unit
@@ -136,7 +144,9 @@ class _States:
     def along(self, what: str, values: Any) -> list[Any]:
         """One value per axis; a number holds for all of them."""
         if not isinstance(values, (tuple, list)):
-            return [values] * self.dimensions
+            if np.ndim(values) == 0:
+                return [values] * self.dimensions
+            values = [values[i] for i in range(len(values))]
         if len(values) != self.dimensions:
             raise InputError(
                 f"{what} needs one number for each of {self.dimensions} axes, got {len(values)}"

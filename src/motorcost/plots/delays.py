@@ -21,7 +21,7 @@ def plot_delays(tried: Sequence[DelayFit]) -> Figure:
     if not shown:
         raise InputError("there are no delays to draw")
     shown = sorted(shown, key=lambda found: found.seconds)
-    best = max(found.log_likelihood for found in shown)
+    best = max(found.log_likelihood for found in tried)
     figure = Figure(figsize=(4.6, 2.8), layout="constrained")
     ax = figure.subplots()
     ax.axhline(-WITHIN, color=GREY, linestyle="--", linewidth=0.8)

@@ -1,5 +1,6 @@
 """Sections of a report about how trials differ: why, and when they began."""
 
+import math
 from collections.abc import Iterator
 
 from motorcost.diagnostics.variability import variability_table
@@ -57,12 +58,14 @@ def delays_section(analysis: Analysis) -> Iterator[Section]:
         return
     choice = delay_choice_in_words(tried)
     content: list[Content] = [Table(*delays_table(tried))]
-    if sum(isinstance(found.delay, int) for found in tried) > 1:
+    drawn = [f for f in tried if isinstance(f.delay, int) and math.isfinite(f.log_likelihood)]
+    if len(drawn) > 1:
+        choice += ". Delays above the dashed line are within the 95 % interval"
         alt = "log likelihood of each delay, relative to the best"
         content.append(Picture(plot_delays(tried), alt, "delays"))
     yield Section(
         "How late the senses are",
         "The model was fitted with several delays of the senses, which are whole numbers of steps: "
-        f"{choice}. Delays above the dashed line are within the 95 % interval.",
+        f"{choice}.",
         content,
     )

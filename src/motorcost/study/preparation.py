@@ -210,7 +210,7 @@ def _select_conditions(
     for name in kept:
         if name in fixed:
             raise InputError(f"{name} is fixed, but the trials have it as a condition too")
-        if isinstance(defaults.get(name), (int, float)) and name not in groups:
+        if isinstance(defaults.get(name, ""), (int, float, type(None))) and name not in groups:
             _require_values(name, movements)
     return movements.select(conditions=kept)
 
@@ -264,17 +264,28 @@ def check_scale(
     known = defaults | dict(fixed) | movements.conditions
     distance = float(np.median(_distances({name: known[name] for name in names})))
     state_units = dict(zip(problem.state_names, problem.state_units, strict=True))
-    for i, name in enumerate(movements.channels):
-        if state_units.get(name) != unit or name in names:
-            continue
-        columns = [samples[np.isfinite(samples[:, i]), i] for samples in movements.samples]
-        extent = float(np.median([np.ptp(column) for column in columns if column.size] or [0.0]))
+    channels = [n for n in movements.channels if state_units.get(n) == unit and n not in names]
+    # In the plane a movement may lie along one axis: its channels are measured together.
+    together = len(names) > 1
+    for chosen in [channels] if together else [[name] for name in channels]:
+        name, extent = ", ".join(chosen), _extent(movements, chosen)
         if distance > 0 and extent > 0 and not 1 / SCALE < extent / distance < SCALE:
             raise InputError(
-                f"{name} covers {extent:.3g} {unit} in a trial, but the target is at "
-                f"{distance:.3g} {unit}: one of them is in another unit "
-                f'(units = {{ {name} = "mm" }}), or the target of the trials is not given'
+                f"{name} {'cover' if together else 'covers'} {extent:.3g} {unit} in a trial, but "
+                f"the target is at {distance:.3g} {unit}: one of them is in another unit "
+                f'(units = {{ {chosen[0]} = "mm" }}), or the target of the trials is not given'
             )
+
+
+def _extent(movements: Movements, channels: Sequence[str]) -> float:
+    """How far a trial reaches in these channels, at the median."""
+    index = movements.columns(channels)
+    extents: list[Any] = [
+        np.linalg.norm(np.nanmax(samples[:, index], axis=0) - np.nanmin(samples[:, index], axis=0))
+        for samples in movements.samples
+        if np.isfinite(samples[:, index]).any(axis=0).all()
+    ]
+    return float(np.median(extents or [0.0]))
 
 
 def sampling_interval(movements: Movements) -> float:

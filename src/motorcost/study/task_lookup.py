@@ -23,6 +23,7 @@ TASKS = (
     "planar_saccade",
     "tracking",
     "pursuit",
+    "subjective_pursuit",
     "random_problem",
 )
 

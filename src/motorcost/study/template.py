@@ -76,12 +76,15 @@ _REACHING = (
     "start_spread",
     "recording_noise",
 )
+_PURSUIT = ("effort", "target_noise", "motor_noise", "start_spread")
 _SACCADE = ("effort", "motor_noise", "tau_fast", "aim_spread", "recording_noise")
 RECOMMENDED = {
     "reaching": _REACHING,
     "planar_reaching": (*_REACHING, "across"),
     "saccade": _SACCADE,
     "planar_saccade": (*_SACCADE, "across"),
+    "pursuit": _PURSUIT,
+    "subjective_pursuit": (*_PURSUIT, "believed_wander", "believed_drift"),
 }
 # What to take for known besides. Saccades are over before what the eye sees could guide them: with
 # sensory noise free it goes to the upper end of its support in every recording that was tried.

@@ -1,5 +1,6 @@
 """Reaching in the plane: to targets around a centre, in force fields, through via-points."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from motorcost import checks, parts
@@ -45,11 +46,17 @@ _SPREADS = ("aim_spread", "start_spread", "start_speed_spread")
         "condition",
     ),
     adaptation=Parameter(
-        "share of the forces that the agent believes in", "", "belief", Uniform(-0.5, 1.5)
+        "share of the forces that the agent believes in; all if left out",
+        "",
+        "belief",
+        Uniform(-0.5, 1.5),
+        typical=0.5,
     ),
-    via_x=Parameter("position of a via-point; none if left out", "m", "condition"),
-    via_y=Parameter("position of a via-point; none if left out", "m", "condition"),
-    via_time=Parameter("time of the via-point, from the first step", "s", "condition"),
+    via_x=Parameter("position of a via-point, from the start; none if left out", "m", "condition"),
+    via_y=Parameter("position of a via-point, from the start; none if left out", "m", "condition"),
+    via_time=Parameter(
+        "time of the via-point, from the model's first step (a lead included)", "s", "condition"
+    ),
     via=Parameter(
         "weight of the distance from the via-point; 1 if left out",
         "",
@@ -79,7 +86,7 @@ def planar_reaching(
     load_x: Any = None,
     load_y: Any = None,
     field_on: Any = 1.0,
-    adaptation: Any = 1.0,
+    adaptation: Any = None,
     via_x: Any = None,
     via_y: Any = None,
     via_time: Any = None,
@@ -118,7 +125,13 @@ def planar_reaching(
     target = parts.Point("target", (target_x, target_y), spread=aim_spread)
     stop = {"position - target": 1.0, "velocity": velocity, "force": force}
     goals, points = [parts.at_end(stop)], [target]
-    if _given("a via-point", via_x=via_x, via_y=via_y, via_time=via_time):
+    has_via = _given("a via-point", via_x=via_x, via_y=via_y, via_time=via_time)
+    fields = _fields(curl, viscosity, load_x, load_y, field_on)
+    _require_parts(
+        {"via": via if not has_via else None, "adaptation": adaptation if not fields else None},
+        vision_delay if vision_noise is None else 0,
+    )
+    if has_via:
         weight = 1.0 if via is None else via
         checks.nonnegative(via=weight)
         goals.append(parts.at_time(via_time, dt, {"position - via": weight}))
@@ -134,8 +147,8 @@ def planar_reaching(
         effort=effort / (T - 1),
         control_noise=parts.signal_dependent_noise(motor_noise, across=across),
         senses={"proprioception": felt, **vision},
-        fields=_fields(curl, viscosity, load_x, load_y, field_on),
-        adaptation=adaptation,
+        fields=fields,
+        adaptation=1.0 if adaptation is None else adaptation,
         start_spreads={"position": start_spread, "velocity": start_speed_spread},
         delays=late | ({"vision": vision_delay} if vision else {}),
     )
@@ -149,6 +162,19 @@ def _require_a_way(target_x: Any, target_y: Any) -> None:
         and not target_y
     ):
         raise InputError("the target is at the start: give target_x or target_y, in m from there")
+
+
+def _require_parts(without: Mapping[str, Any], vision_delay: int) -> None:
+    """Raise if something is given of a part that there is not."""
+    needs = {
+        "via": "a via-point: via_x, via_y and via_time",
+        "adaptation": "a field: curl, viscosity, load_x or load_y",
+    }
+    for name, value in without.items():
+        if value is not None:
+            raise InputError(f"{name} needs {needs[name]}")
+    if vision_delay:
+        raise InputError("vision_delay needs vision: give vision_noise")
 
 
 def _given(what: str, **values: Any) -> bool:

@@ -37,7 +37,9 @@ _SPREADS = ("start_spread", "start_speed_spread")
         "resisting force per m/s", "N s/m", "body", LogUniform(0.01, 1000.0), typical=1.0
     ),
     pulse=Parameter("force of a push; none if left out", "N", "condition"),
-    pulse_time=Parameter("time at which the push begins", "s", "condition"),
+    pulse_time=Parameter(
+        "time at which the push begins, from the model's first step", "s", "condition"
+    ),
     pulse_duration=Parameter("time for which the push lasts", "s", "condition"),
     anticipation=Parameter(
         "share of the push that the agent expects", "", "belief", Uniform(-0.5, 1.5)

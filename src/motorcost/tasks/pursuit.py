@@ -61,7 +61,7 @@ def pursuit(
     cursor_noise: Any = 0.02,
     motor_noise: Any = 0.02,
     wander: Any = 0.05,
-    delay: int = 0,
+    delay: Any = 0,
     steps: int = 180,
     dt: Any = 1 / 60,
     start_spread: Any = 0.0,
@@ -114,7 +114,7 @@ def subjective_pursuit(
     believed_wander: Any = 0.05,
     believed_drift: Any = 0.1,
     wander: Any = 0.05,
-    delay: int = 0,
+    delay: Any = 0,
     steps: int = 180,
     dt: Any = 1 / 60,
     start_spread: Any = 0.0,
@@ -199,7 +199,7 @@ def _followed(
     )
 
 
-def _pursued(world: Problem, believed: Problem | None, delay: int) -> Problem:
+def _pursued(world: Problem, believed: Problem | None, delay: Any) -> Problem:
     """The problem with its delay and its start."""
     problem = world if believed is None else world.with_believed(believed)
     problem = delayed(problem, delay)
