@@ -69,9 +69,7 @@ def simulate(
     values = options.values_of(chosen, assignments)
     _check_outputs(output, plot)
     checks.whole("n_trials", trials, 1, "the number of trials")
-    late, *others = options.delays_from(delay)
-    if others:
-        raise InputError(f"--delay of a simulation is one number, or by sense, got {delay}")
+    late = _one_delay(delay, chosen, task)
     now = make_problem(chosen, task, values)
     # What has been sensed and has not arrived is no state that anybody records.
     present = [name for name in now.state_names if "(t-" not in name]
@@ -82,7 +80,7 @@ def simulate(
     result = mc.simulate(
         problem, policy, n_trials=trials, key=jax.random.key(seed), observer=observer
     )
-    used = values | ({"delay": late} if late and "delay" in mc.tasks.parameters(chosen) else {})
+    used = values | ({"delay": late} if late and _has_own_delay(chosen) else {})
     if not _write(_with_conditions(result, chosen, used), output, plot):
         return
     typer.echo(
@@ -92,6 +90,21 @@ def simulate(
         + (f"; drew {plot}" if plot is not None else ""),
         err=True,
     )
+
+
+def _one_delay(text: str, task: Any, name: str) -> Any:
+    """The delay of a simulation: a number of steps, or one for each named sense."""
+    late, *others = options.delays_from(text)
+    if others:
+        raise InputError(f"--delay of a simulation is one number, or by sense, got {text}")
+    if not isinstance(late, int) and _has_own_delay(task):
+        # It is written as a condition, which is a number.
+        raise InputError(f"{name} has one delay for all its senses: --delay 3, got {text}")
+    return late
+
+
+def _has_own_delay(task: Any) -> bool:
+    return "delay" in getattr(task, "parameters", {})
 
 
 def _check_outputs(output: Path, plot: Path | None) -> None:
