@@ -17,6 +17,24 @@ from motorcost.study.analysis import Analysis
 from motorcost.study.settings import Study
 
 
+def scalar_problem(**changed):
+    """One state, one control and one sense, with strong noise that grows with both signals."""
+    options = {
+        "steps": 4,
+        "A": [[0.9]],
+        "B": [[1.0]],
+        "H": [[1.0]],
+        "Q": [[1.0]],
+        "R": [[0.2]],
+        "C": [[[0.8]]],
+        "D": [[[0.9]]],
+        "V": [[0.3]],
+        "W": [[0.5]],
+        "initial_belief": [2.0],
+    }
+    return mc.Problem(**(options | changed))
+
+
 def recorded(lengths=(8, 8, 8), channels=("position",), subjects=None, targets=None, missing=0.0):
     """Trials as they might be, without a model having made them."""
     rng = np.random.default_rng(0)
@@ -83,6 +101,7 @@ def made_adequacy(fit):
         predicted=jnp.zeros(observed.shape),
         predicted_cov=jnp.ones((*observed.shape, observed.shape[2])),
         innovations=jnp.asarray(innovations),
+        trials=fit.trials,
     )
     worst = (TrialFit(0, "target 0.1", 1.0, 2.0, 3.0),)
     return Adequacy(

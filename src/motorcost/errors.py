@@ -16,7 +16,16 @@ _LONGEST_WORD = 300
 
 
 class InputError(ValueError):
-    """An argument cannot be used as it is."""
+    """An argument cannot be used as it is.
+
+    Examples
+    --------
+    >>> try:
+    ...     mc.tasks.reaching(effort=-1.0)
+    ... except mc.InputError as error:
+    ...     print(error)
+    effort must be positive, got -1
+    """
 
     def __init__(self, message: str = "") -> None:
         # What another program or a file has put into a message is not always made for it.
@@ -27,11 +36,30 @@ class InputError(ValueError):
 
 
 class PrecisionError(InputError):
-    """JAX is set to single precision, in which the recursions are not accurate."""
+    """JAX is set to single precision, in which the recursions are not accurate.
+
+    Examples
+    --------
+    >>> with jax.enable_x64(False):
+    ...     try:
+    ...         mc.tasks.reaching()
+    ...     except mc.PrecisionError:
+    ...         print("switch on jax_enable_x64 first")
+    switch on jax_enable_x64 first
+    """
 
 
 class ConvergenceError(RuntimeError):
-    """The iterations of the solver did not converge, so there is no policy to return."""
+    """The iterations of the solver did not converge, so there is no policy to return.
+
+    Examples
+    --------
+    >>> try:
+    ...     mc.solve(problem, max_iterations=1)
+    ... except mc.ConvergenceError as error:
+    ...     print("no policy")
+    no policy
+    """
 
 
 def shown(text: Any, most: int = _SHOWN_CHARACTERS) -> str:

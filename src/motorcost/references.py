@@ -48,6 +48,11 @@ def citation() -> str:
     str
         The references as text, followed by both as BibTeX entries. Show them with
         `print(mc.citation())`. The same references are in `CITATION.cff`.
+
+    Examples
+    --------
+    >>> print(mc.citation().splitlines()[0])
+    If you use motorcost in published work, please cite the paper that describes the method
     """
     *first, last = AUTHORS
     return _TEMPLATE.format(

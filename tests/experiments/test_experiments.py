@@ -27,6 +27,8 @@ SLOW = {
     "fig5",
     "bug",
     "moment_matching",
+    "approximation",
+    "calibration",
     "fig4",
     "fig2c",
     "fig2b",
@@ -173,6 +175,31 @@ def test_all_that_was_run_is_on_the_page(fig2d, folder, tmp_path):
         for file in outcome.pictures:
             assert f"](figures/results/{file})" in text
             assert (tmp_path / "docs" / "figures" / "results" / file).exists()
+
+
+def test_other_experiments_stay_on_the_page(fig2d, folder, tmp_path):
+    page, figures = tmp_path / "results.md", tmp_path / "figures" / "results"
+    figures.mkdir(parents=True)
+    for file in ("fig4-old-laptop.png", "of-no-section.png"):
+        (figures / file).write_bytes(b"kept as it is")
+    alone = reproduce(find("fig2d"), "smoke", tmp_path / "alone", command="the command")
+    other, own = find("fig4"), find("fig2d")
+    page.write_text(
+        "# An older page\n\n"
+        f"| {other.part} | a number | 1 | 2 | 0.5 |\n| {own.part} | out of date | 1 | 2 | 0.5 |\n\n"
+        f"## {other.title}\n\nAs it was.\n\n![](figures/results/fig4-old-laptop.png)\n\n"
+        f"## {own.title}\n\nout of date\n"
+    )
+    for _ in range(2):  # the second time nothing changes
+        publish(tmp_path / "alone", page)
+        text = page.read_text()
+        assert text.startswith("# The paper, reproduced")
+        assert text.index(f"## {own.title}") < text.index(f"## {other.title}\n\nAs it was.\n")
+        assert f"| {other.part} | a number | 1 | 2 | 0.5 |" in text
+        assert "out of date" not in text
+        assert text.count("## ") == 2
+    kept = {path.name for path in figures.iterdir()}
+    assert kept == {"fig4-old-laptop.png", *alone.pictures}
 
 
 @pytest.mark.usefixtures("without_drawing")

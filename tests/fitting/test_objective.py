@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import motorcost as mc
 import naive
@@ -182,7 +182,7 @@ def test_groups_may_be_told_by_any_kind_of_label(trials, labels):
 
 def test_a_condition_that_the_task_takes_can_group_too():
     """A value of `gain` for each target, while the target goes to the task as well."""
-    parts = [record(n=3, target=target).with_conditions(target=target) for target in (2.0, 1.0)]
+    parts = [record(target=target).with_conditions(target=target) for target in (2.0, 1.0)]
     free = {"gain": mc.Uniform(0.0, 3.0, per="target")}
     model = make_objective(walk, mc.concatenate(parts), free, observer=SEEN)
     assert model.names == ("gain[1.0]", "gain[2.0]")
@@ -192,9 +192,11 @@ def test_a_condition_that_the_task_takes_can_group_too():
 
 
 def test_an_observer_itself_will_do_for_trials_of_its_length(trials):
-    model = make_objective(walk, trials, {"effort": EFFORT}, observer=SEEN(walk()))
-    values = eqx.filter_jit(model.log_likelihoods)(model.point({"effort": 0.1}))
-    assert_allclose(values, by_hand(trials, effort=0.1), rtol=1e-10)
+    given = SEEN(walk())
+    model = make_objective(walk, trials, {"effort": EFFORT}, observer=given)
+    _, observer = model.at(model.point({"effort": 0.1}))(steps=8)
+    assert_array_equal(observer.S, given.S)
+    assert_array_equal(observer.U, given.U)
 
 
 def test_recording_noise_for_all_channels_or_one(trials):
@@ -449,6 +451,7 @@ def test_what_overflows_is_impossible_without_nan():
     assert np.isfinite(gradients).all()
 
 
+@pytest.mark.slow  # it overflows in the policy rather than in the filter, as above
 def test_what_does_not_count_may_be_impossible():
     """A target that no policy was found for, and whose trials are left out."""
     problem = mc.tasks.reaching(steps=12)

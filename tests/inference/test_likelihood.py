@@ -550,8 +550,18 @@ def test_a_hundred_calls_trace_at_most_twice(reaching):
 
     values = [value(effort) for effort in np.logspace(-6, -4, 100)]
     assert traces <= 2
-    batch = jax.vmap(value)(np.logspace(-6, -4, 100))
-    assert_allclose(batch, values, rtol=1e-9)
+    assert len(set(map(float, values))) == 100
+
+
+@pytest.mark.slow  # test_batching.py has batches of points, test_solver.py of problems
+def test_vmap_agrees_with_single_calls(reaching):
+    samples, efforts = np.asarray(reaching[2].states), np.logspace(-6, -4, 10)
+
+    @jax.jit
+    def value(effort):
+        return mc.log_likelihood(mc.tasks.reaching(effort, steps=STEPS), samples)
+
+    assert_allclose(jax.vmap(value)(efforts), [value(e) for e in efforts], rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["integers", "masked", "numpy task"])
@@ -600,7 +610,7 @@ def test_contradiction_is_named(reaching):
     each = jax.jit(lambda o: mc.log_likelihood(problem, o, policy=policy, per_trial=True))(bent)
     assert np.flatnonzero(np.isneginf(each)).tolist() == [3]
     noisy = mc.observe(problem, noise=0.01)
-    assert np.isfinite(mc.log_likelihood(problem, bent, observer=noisy))
+    assert np.isfinite(mc.log_likelihood(problem, bent, observer=noisy, policy=policy))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import motorcost as mc
 from motorcost.inference.filter import filter_log_likelihoods, filter_setting, is_enough
 from motorcost.model.joint import can_vary
-from strategies import SHAPES, make_problem
+from strategies import SHAPES, in_time, make_problem
 
 REACH = mc.tasks.reaching(steps=6)
 
@@ -80,7 +80,7 @@ def filtered(problem, policy, observer, samples, starts, varying):
     return jax.value_and_grad(total, has_aux=True)((policy.L, policy.K))
 
 
-@pytest.mark.parametrize("known_start", [False, True])
+@pytest.mark.parametrize("known_start", in_time([False, True], True))
 @pytest.mark.parametrize(
     "problem", [REACH, with_constants(make_problem(SHAPES[1], 1))], ids=["reach", "random"]
 )

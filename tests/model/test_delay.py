@@ -70,7 +70,7 @@ LATE = {
 }
 
 
-@pytest.mark.parametrize("case", list(LATE))
+@pytest.mark.parametrize("case", in_time(LATE, "senses", "states"))
 def test_what_has_not_arrived_is_all_of_the_past_that_matters(case):
     """The same cost, gains and log likelihood as with all past states in the state."""
     problem, delays, late = LATE[case]
@@ -163,6 +163,7 @@ def test_a_longer_delay_costs_more():
     assert costs[0] < costs[1] < costs[2]
 
 
+@pytest.mark.slow  # as above, with other beliefs of longer trials
 def test_beliefs_are_delayed_with_the_world():
     problem = mc.delay(mc.tasks.reaching().believing(C=[]), 2)
     assert problem.believed.A.shape == problem.A.shape

@@ -12,7 +12,7 @@ import motorcost as mc
 from motorcost.model.problem import METHODS
 from motorcost.model.solver import solve_each
 from motorcost.numerics.linalg import first_entry
-from strategies import SHAPES, make_problem
+from strategies import SHAPES, in_time, make_problem
 
 CORRECTED = ("calibrated", "optimal")
 
@@ -98,10 +98,12 @@ def test_no_control_gain_of_the_calibrated_policy_can_be_improved():
 
 def test_costs_of_a_hundred_problems_with_internal_noise():
     """Neither method costs more than the alternation, and hardly ever as much."""
+    problems = [constant_problem(seed, "alternation") for seed in range(100)]
+    matrices = [np.stack(leaves) for leaves in zip(*map(jax.tree.leaves, problems), strict=True)]
     policies = {}
     for method in METHODS:
-        problems = [constant_problem(seed, method) for seed in range(100)]
-        policies[method] = jax.jit(solve_each)(jax.tree.map(lambda *p: jnp.stack(p), *problems))
+        kind = jax.tree.structure(constant_problem(0, method))
+        policies[method] = jax.jit(solve_each)(jax.tree.unflatten(kind, matrices))
     alternation, calibrated, optimal = (np.asarray(p.expected_cost) for p in policies.values())
     assert policies["calibrated"].converged.all()
     assert (calibrated <= alternation).all()
@@ -134,13 +136,13 @@ def test_without_internal_noise_methods_agree(method):
 
 def naive_cost(problem, L, K):
     """The expected cost by a plain loop over the second moments of (x, xh)."""
-    p, n = problem, problem.A.shape[-1]
-    m1 = np.asarray(p.initial_belief)
+    p, n = jax.tree.map(np.asarray, problem), problem.A.shape[-1]
+    m1 = p.initial_belief
     hh = np.outer(m1, m1) + p.initial_belief_cov
     P = np.block([[hh + p.initial_state_cov, hh], [hh, hh]])
     cost = 0.0
     for t in range(len(L)):
-        A, B, H, V, W, E = (np.asarray(getattr(p, letter)[t]) for letter in "ABHVWE")
+        A, B, H, V, W, E = (getattr(p, letter)[t] for letter in "ABHVWE")
         cost += np.sum(p.Q[t] * P[:n, :n]) + np.sum(p.R[t] * (L[t] @ P[n:, n:] @ L[t].T))
         F = np.block([[A, -B @ L[t]], [K[t] @ H, A - B @ L[t] - K[t] @ H]])
         noise = np.zeros((2 * n, 2 * n))
@@ -151,16 +153,18 @@ def naive_cost(problem, L, K):
     return float(cost + np.sum(p.Q[-1] * P[:n, :n]))
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_general_minimiser_finds_the_same_cost(seed):
-    problem = make_problem((2, 1, 1, 1, 1), seed, steps=3).replace(method="optimal")
+@pytest.mark.parametrize("states", in_time([1, 2], 2))
+def test_a_general_minimiser_finds_the_same_cost(states):
+    problem = constant_problem(0, "optimal") if states == 2 else scalar_problem(method="optimal")
     policy = mc.solve(problem)
     L, K = np.asarray(policy.L), np.asarray(policy.K)
     assert_allclose(naive_cost(problem, L, K), policy.expected_cost, rtol=1e-10)
 
+    of_numpy = jax.tree.map(np.asarray, problem)
+
     def cost(gains):
         return naive_cost(
-            problem, gains[: L.size].reshape(L.shape), gains[L.size :].reshape(K.shape)
+            of_numpy, gains[: L.size].reshape(L.shape), gains[L.size :].reshape(K.shape)
         )
 
     begin = mc.solve(problem, method="alternation")
@@ -170,13 +174,13 @@ def test_a_general_minimiser_finds_the_same_cost(seed):
     assert found.fun < begin.expected_cost * (1 - 1e-4)
 
 
-def test_a_cost_without_a_minimum_is_reported():
+def without_minimum():
     """The second state is known and must be moved, the first is sensed and corrected.
 
     A filter gain on the first state that is larger by any factor, with a control gain that is
     smaller by it, makes the same controls with less noise. No policy is therefore the best.
     """
-    problem = mc.Problem(
+    return mc.Problem(
         steps=3,
         A=np.eye(2),
         B=np.eye(2),
@@ -189,6 +193,10 @@ def test_a_cost_without_a_minimum_is_reported():
         initial_state_cov=np.diag([1.0, 0.0]),
         method="optimal",
     )
+
+
+def test_a_cost_without_a_minimum_is_reported():
+    problem = without_minimum()
     with pytest.raises(mc.ConvergenceError, match=r"there may be none.*method='calibrated'"):
         mc.solve(problem)
     policy = mc.solve(problem, throw=False)
@@ -199,6 +207,11 @@ def test_a_cost_without_a_minimum_is_reported():
     larger[0, 0] *= 10
     smaller[1, :, 0] /= 10
     assert naive_cost(problem, smaller, larger) < naive_cost(problem, L, K)
+
+
+@pytest.mark.slow  # test_solver.py has that of the alternation
+def test_a_cost_without_a_minimum_has_no_slope():
+    problem = without_minimum()
     by_effort = jax.jit(
         jax.grad(lambda r: mc.solve(problem.replace(R=r * jnp.eye(2))).expected_cost)
     )
@@ -227,6 +240,23 @@ def test_unknown_methods():
         problem.believing(method="optimal")
 
 
+def summary_of(method):
+    """A number to which gains and cost of the scalar problem contribute, by the effort."""
+    problem = scalar_problem(method=method)
+
+    def summary(effort):
+        policy = mc.solve(problem.replace(R=effort * jnp.eye(1)), tolerance=1e-12)
+        return jnp.sum(policy.L**2) + jnp.sum(jnp.sin(policy.K)) + policy.expected_cost
+
+    return summary
+
+
+def test_the_gradient_of_gains_and_cost():
+    both = jax.jit(jax.value_and_grad(summary_of("optimal")))
+    (above, _), (below, _) = both(1 + 1e-4), both(1 - 1e-4)
+    assert_allclose(both(1.0)[1], (above - below) / 2e-4, rtol=1e-5)
+
+
 def assert_derivatives(function, at):
     """First derivatives in both modes and the second, against finite differences."""
     value, slope = jax.jit(function), jax.jit(jax.grad(function))
@@ -237,14 +267,10 @@ def assert_derivatives(function, at):
     return slope, step
 
 
-@pytest.mark.parametrize("method", [pytest.param("calibrated", marks=pytest.mark.slow), "optimal"])
+@pytest.mark.slow  # half a minute of compilation
+@pytest.mark.parametrize("method", CORRECTED)
 def test_derivatives_of_gains_and_cost(method):
-    problem = scalar_problem(method=method)
-
-    def summary(effort):
-        policy = mc.solve(problem.replace(R=effort * jnp.eye(1)), tolerance=1e-12)
-        return jnp.sum(policy.L**2) + jnp.sum(jnp.sin(policy.K)) + policy.expected_cost
-
+    summary = summary_of(method)
     slope, step = assert_derivatives(summary, 1.0)
     curvature = jax.jit(jax.jacfwd(jax.grad(summary)))(1.0)
     assert_allclose(curvature, (slope(1 + step) - slope(1 - step)) / (2 * step), rtol=1e-4)

@@ -243,6 +243,16 @@ def test_a_full_disk_leaves_the_old_result_and_names_the_file(old, new, tmp_path
         assert found == before
 
 
+def test_a_folder_with_a_posterior_is_left_alone(new, tmp_path):
+    (tmp_path / "posterior.nc").write_bytes(b"draws")
+    before = contents(tmp_path)
+    with pytest.raises(
+        mc.InputError, match="holds a posterior: write the fit into a folder of its"
+    ):
+        write_fit(new, tmp_path)
+    assert contents(tmp_path) == before
+
+
 def test_an_interrupted_fit_goes_beside_a_finished_one(old, new, stopped, tmp_path):
     folder = ResultFolder(tmp_path / "fit")
     before = written(old, folder.path)

@@ -57,7 +57,14 @@ def problem_of(actor, delay):
     return mc.tasks.pursuit(effort=1e-3 if actor == "ideal" else 0.3, **shared)
 
 
-@pytest.mark.parametrize(("actor", "delay"), LQG)
+# The ideal and the bounded actor share a program for each delay.
+FURTHER = [("ideal", 1), ("bounded", 1), ("subjective", 0), ("subjective", 1)]
+
+
+@pytest.mark.parametrize(
+    ("actor", "delay"),
+    [pytest.param(*case, marks=pytest.mark.slow if case in FURTHER else ()) for case in LQG],
+)
 def test_log_likelihoods_are_those_of_lqg(actor, delay):
     problem, samples = problem_of(actor, delay), recorded()
     trials = mc.Trials.recorded(

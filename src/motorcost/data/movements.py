@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +17,9 @@ from motorcost.errors import InputError
 from motorcost.markup import html_table
 from motorcost.model import units
 from motorcost.model.trials import Trials
+
+if TYPE_CHECKING:
+    from motorcost.plots.style import CaptionedFigure
 
 Pair = tuple[str, str] | list[str]
 # Values of a condition that a notebook shows, and trials that an error names.
@@ -35,6 +38,16 @@ class Movements:
     - `notes`: what was done to the recordings so far, in words.
 
     Nothing is changed in place: each method returns new movements.
+
+    Examples
+    --------
+    >>> times = np.arange(0, 0.3, 0.01)
+    >>> x = 10 * np.sin(times)
+    >>> movements = mc.Movements(samples=(x[:, None],), times=(times,), channels={"position": "cm"})
+    >>> movements.in_units(position="m").channels
+    {'position': 'm'}
+    >>> len(movements.trials(dt=0.01).lengths)
+    1
     """
 
     samples: tuple[np.ndarray, ...]
@@ -112,6 +125,18 @@ class Movements:
             *[["note", note] for note in self.notes],
         ]
         return html_table(["Movements", ""], rows)
+
+    def plot(
+        self,
+        channels: Sequence[str] | None = None,
+        *,
+        by: str | None = None,
+        single_trials: int = 60,
+    ) -> CaptionedFigure:
+        """Draw paths or positions, and speeds; see `mc.plots.plot_movements`."""
+        from motorcost.plots.behaviour import plot_movements
+
+        return plot_movements(self, channels, single_trials, by)
 
     def select(
         self, channels: Sequence[str] | None = None, conditions: Sequence[str] | None = None
@@ -348,7 +373,14 @@ class Movements:
 
 def concatenate_movements(parts: Sequence[Movements]) -> Movements:
     """Several sets of movements as one, with the same channels, units and conditions. To tell
-    them apart later, give each a condition first: `part.with_conditions(subject="S1")`."""
+    them apart later, give each a condition first: `part.with_conditions(subject="S1")`.
+
+    Examples
+    --------
+    >>> one = mc.io.from_frame(mc.io.to_frame(positions))
+    >>> len(mc.concatenate_movements([one, one]))
+    16
+    """
     if not parts:
         raise InputError("there are no movements to concatenate")
     first = parts[0]

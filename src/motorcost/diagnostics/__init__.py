@@ -1,6 +1,7 @@
 """How far to trust a fit: uncertainty, checks of the model, and comparison with others."""
 
 from motorcost.diagnostics.adequacy import Adequacy, Channel, TrialFit
+from motorcost.diagnostics.approximation import Approximation, check_approximation
 from motorcost.diagnostics.checking import check_fit
 from motorcost.diagnostics.comparison import Comparison, compare, cross_validate
 from motorcost.diagnostics.design_check import DesignCheck
@@ -15,6 +16,7 @@ from motorcost.diagnostics.variability import Variability, variance_shares
 __all__ = [
     "Adequacy",
     "Allocation",
+    "Approximation",
     "Bootstrap",
     "Channel",
     "Comparison",
@@ -25,6 +27,7 @@ __all__ = [
     "TrialFit",
     "Variability",
     "bootstrap",
+    "check_approximation",
     "check_fit",
     "compare",
     "cross_validate",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from motorcost.inference.beliefs import Beliefs
+
+if TYPE_CHECKING:
+    from motorcost.plots.style import CaptionedFigure
 
 UNSETTLED = "The search did not settle: whether the model fits cannot be said."
 NOTHING_MISSED = "The model misses nothing large."
@@ -161,6 +165,11 @@ class Adequacy:
     - `settled`: whether the search had settled: if not, nothing is concluded.
     - `beliefs` and `replicates` (experiment, trial, time, channel) are what it was judged by, for
       pictures.
+
+    Examples
+    --------
+    >>> adequacy.replicates.shape  # (experiment, trial, time, channel)
+    (10, 8, 12, 1)
     """
 
     channels: tuple[Channel, ...]
@@ -171,6 +180,12 @@ class Adequacy:
     worst: tuple[TrialFit, ...] = ()
     outlying: tuple[int, ...] = ()
     settled: bool = True
+
+    def plot(self, single_trials: int = 30) -> CaptionedFigure:
+        """Draw the trials over those of simulated experiments; see `mc.plots.plot_adequacy`."""
+        from motorcost.plots.checks import plot_adequacy
+
+        return plot_adequacy(self, single_trials)
 
     @property
     def verdicts(self) -> list[str]:

@@ -53,6 +53,12 @@ def check_fit(
     by : mapping of str to sequence, optional
         Labels of the trials (a subject, a block), one value per trial, whose groups are looked at
         one by one, beside the conditions that were fitted.
+
+    Examples
+    --------
+    >>> adequacy = mc.check_fit(fit, key=jax.random.key(0), n_replicates=10)
+    >>> [channel.name for channel in adequacy.channels]
+    ['position']
     """
     if fit.interrupted:
         raise InputError("the fit was interrupted: there is nothing to check yet")

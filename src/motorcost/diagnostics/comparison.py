@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +16,21 @@ from motorcost.fitting.fitted import Fit
 from motorcost.fitting.objective import DataSets
 from motorcost.markup import html_table
 
+if TYPE_CHECKING:
+    from motorcost.plots.style import CaptionedFigure
+
 
 def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
     """Of each fold, the log likelihood of its trials under a fit to the others.
 
     Their sum is the cross-validated log likelihood. Trials are dealt to folds at random; all
     folds are fitted together, from the estimate.
+
+    Examples
+    --------
+    >>> values = mc.cross_validate(fit, key=jax.random.key(0), folds=2)
+    >>> values.shape  # one for each fold
+    (2,)
     """
     checks.random_key(key)
     N = len(fit.objective.trials)
@@ -39,13 +48,18 @@ def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
         raise KeyboardInterrupt
     points = np.stack([search.point for search in found])
     test = DataSets(weights=jnp.asarray(held_out))
-    batched = BatchedObjective(fit.objective, test, expected=folds, gradient=False)
+    # With gradients, which nobody needs: it is the program of the fits, and another one would take
+    # longer to compile.
+    batched = BatchedObjective(fit.objective, test, expected=folds)
     return batched(np.arange(folds), points)[0]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model in a comparison; `cross_validated` is None if it was not asked for."""
+    """One model in a comparison; `cross_validated` is None if it was not asked for.
+
+    `folds` are the log likelihoods of the folds that `cross_validated` is the sum of.
+    """
 
     name: str
     parameters: int
@@ -53,11 +67,19 @@ class Row:
     aic: float
     bic: float
     cross_validated: float | None
+    folds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Models of the same trials, the best by AIC first."""
+    """Models of the same trials, the best by AIC first.
+
+    Examples
+    --------
+    >>> found = mc.compare({"effort": fit})
+    >>> [(row.name, row.parameters) for row in found.rows]
+    [('effort', 1)]
+    """
 
     rows: tuple[Row, ...]
 
@@ -65,6 +87,12 @@ class Comparison:
     def best(self) -> Row:
         """The one with the smallest AIC."""
         return self.rows[0]
+
+    def plot(self) -> "CaptionedFigure":
+        """Draw how far each model is from the best; see `mc.plots.plot_comparison`."""
+        from motorcost.plots.comparisons import plot_comparison
+
+        return plot_comparison(self)
 
     def __str__(self) -> str:
         width = max(len(row.name) for row in self.rows)
@@ -99,7 +127,14 @@ class Comparison:
 
 
 def compare(fits: Mapping[str, Fit], *, key: Any = None, folds: int = 5) -> Comparison:
-    """Compare fits of the same trials by AIC, BIC and (with a `key`) cross-validation."""
+    """Compare fits of the same trials by AIC, BIC and (with a `key`) cross-validation.
+
+    Examples
+    --------
+    >>> found = mc.compare({"effort": fit})
+    >>> found.best.name
+    'effort'
+    """
     if not fits:
         raise InputError("there are no fits to compare")
     first = next(iter(fits.values())).objective.trials
@@ -114,19 +149,21 @@ def compare(fits: Mapping[str, Fit], *, key: Any = None, folds: int = 5) -> Comp
                 f"{name} takes other channels for free of noise: densities of a different kind do "
                 "not compare"
             )
-    rows = [
-        Row(
-            name=name,
-            parameters=len(fit.names),
-            log_likelihood=fit.log_likelihood,
-            aic=fit.aic,
-            bic=fit.bic,
-            cross_validated=None
-            if key is None
-            else float(cross_validate(fit, key=key, folds=folds).sum()),
+    rows = []
+    for name, fit in fits.items():
+        # The same key for all: so their folds are the same, and can be compared one by one.
+        crossed = None if key is None else cross_validate(fit, key=key, folds=folds)
+        rows.append(
+            Row(
+                name=name,
+                parameters=len(fit.names),
+                log_likelihood=fit.log_likelihood,
+                aic=fit.aic,
+                bic=fit.bic,
+                cross_validated=None if crossed is None else float(crossed.sum()),
+                folds=() if crossed is None else tuple(crossed.tolist()),
+            )
         )
-        for name, fit in fits.items()
-    ]
     return Comparison(tuple(sorted(rows, key=lambda row: row.aic)))
 
 

@@ -19,6 +19,7 @@ from motorcost.markup import aligned
 
 if TYPE_CHECKING:
     from motorcost.diagnostics.designs import Allocation, Design
+    from motorcost.plots.style import CaptionedFigure
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,10 @@ class DesignCheck:
         """How many times more trials equal allocation needs, from the mean of squared spreads."""
         ours, equal = (np.square(list(s.values())) for s in (self.spread, self.equal_spread))
         return float(equal.sum() / ours.sum())
+
+    def plot(self) -> CaptionedFigure:
+        """Draw the design, with how estimates scattered beside what was expected."""
+        return self.plan.plot(self)
 
     def __str__(self) -> str:
         header, rows = self.table()

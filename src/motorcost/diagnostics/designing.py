@@ -81,6 +81,20 @@ def design(
     - `progress`: called with what is being done, how much is done, and of how much.
 
     A design is best for the values that are assumed: try others that are plausible too.
+
+    Examples
+    --------
+    >>> plan = mc.design(
+    ...     mc.tasks.reaching,
+    ...     ["effort"],
+    ...     trials=20,
+    ...     candidates={"target": [0.05, 0.1]},
+    ...     values={"steps": 12},
+    ...     simulated=100,
+    ...     key=jax.random.key(0),
+    ... )
+    >>> sum(plan.counts)
+    20
     """
     checks.require_float64()
     checks.random_key(key)

@@ -29,6 +29,7 @@ from motorcost.fitting.progress import Progress, silent
 
 if TYPE_CHECKING:
     from motorcost.diagnostics.design_check import DesignCheck
+    from motorcost.plots.style import CaptionedFigure
 
 # Batches of simulated trials, from whose differences the Monte-Carlo error is estimated.
 BATCHES = 20
@@ -63,6 +64,20 @@ class Design:
       scale.
     - `simulated`: trials of each candidate from which that was averaged.
     - `notes`: warnings, in sentences.
+
+    Examples
+    --------
+    >>> plan = mc.design(
+    ...     mc.tasks.reaching,
+    ...     ["effort"],
+    ...     trials=20,
+    ...     candidates={"target": [0.05, 0.1]},
+    ...     values={"steps": 12},
+    ...     simulated=100,
+    ...     key=jax.random.key(0),
+    ... )
+    >>> plan.names, len(plan.counts)
+    (('effort',), 2)
     """
 
     setting: Setting
@@ -170,6 +185,12 @@ class Design:
         """The mean square of the score of one trial of each candidate, for relative errors."""
         scale = self.relative_scale
         return self.information.squares.mean(axis=0) * np.outer(scale, scale)
+
+    def plot(self, check: DesignCheck | None = None) -> CaptionedFigure:
+        """Draw the trials of each candidate and the expected errors; see `mc.plots.plot_design`."""
+        from motorcost.plots.design import plot_design
+
+        return plot_design(self, check)
 
     def summary(self) -> str:
         """The design as a text of two tables and a few sentences."""

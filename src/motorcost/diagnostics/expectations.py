@@ -126,20 +126,24 @@ def _expectations(
         mean_1, cov_1 = start_moments(problem, known_start=start is not None)
         if start is not None:
             mean_1 = jnp.concatenate([start, start])
-        return _expectation(problem, policy, observer, mean_1, cov_1)
+        return expectation(problem, policy, observer, mean_1, cov_1)
 
     expected = jax.vmap(of_kind)(problems, solve_each(problems), observers, starts)
     # Pairs keep their order, which JAX would change in a dictionary.
     return expected, list(zip(problems.state_names, problems.state_units, strict=True))
 
 
-def _expectation(
+def expectation(
     problem: Problem,
     policy: Policy,
     observer: Observer,
     mean_1: Float[Array, " z"],
     cov_1: Float[Array, "z z"],
 ) -> Expectation:
+    """Return what is expected in a trial of a problem.
+
+    `mean_1` and `cov_1` are of z = (x, xh) at the first step.
+    """
     z = moments_from(problem, policy, mean_1, cov_1)
     S, U = observer.S, observer.U
     cov = jnp.einsum("toi,tij,tpj->top", S, z.state_cov, S) + U @ jnp.swapaxes(U, -1, -2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.information import AT_BOUND
 from motorcost.tasks import parameters as declared_parameters
+
+if TYPE_CHECKING:
+    from motorcost.plots.style import CaptionedFigure
 
 # Conditions in which the agent is looked at, of those that the trials have.
 MOST_KINDS = 20
@@ -60,6 +63,12 @@ class Plausibility:
         need not be worth its while.
     settled : bool
         Whether the search had settled. If not, this is what the best point found would mean.
+
+    Examples
+    --------
+    >>> found = mc.plausibility(fit)
+    >>> found.cost < found.idle_cost, round(sum(found.shares.values()), 6)
+    (True, 1.0)
     """
 
     channels: tuple[CourseComparison, ...]
@@ -108,6 +117,13 @@ class Plausibility:
             )
         return [*lines, *self.body]
 
+    def plot(self) -> CaptionedFigure:
+        """Draw what the agent's costs are for, and what it does; see
+        `mc.plots.plot_plausibility`."""
+        from motorcost.plots.plausibility import plot_plausibility
+
+        return plot_plausibility(self)
+
     def __str__(self) -> str:
         return "\n".join([*self.sentences, *(f"Not plausible: {line}" for line in self.warnings)])
 
@@ -131,6 +147,7 @@ def plausibility(fit: Fit) -> Plausibility:
     Examples
     --------
     >>> print(mc.plausibility(fit))
+    The agent's position ends ...
     """
     if fit.interrupted:
         raise InputError("the fit was interrupted: there is no agent to look at yet")
@@ -156,8 +173,19 @@ def _shares(trials: ExpectedTrials, found: np.ndarray) -> dict[str, float]:
     costs = trials.expected.state_costs[found].mean(axis=0)
     effort = float(trials.expected.effort[found].mean())
     coupled = np.asarray(trials.expected.coupling)[found].sum(axis=0) > 0
+    return cost_shares(list(trials.state_units), np.asarray(costs), coupled, effort)
+
+
+def cost_shares(
+    names: Sequence[str], costs: np.ndarray, coupled: np.ndarray, effort: float
+) -> dict[str, float]:
+    """Return the parts of the expected cost, by the names of the states that they are about.
+
+    - `costs`: the expected cost of each pair of states; `coupled`: which pairs cost something.
+    - `effort`: the expected cost of the controls.
+    """
     whole = float(costs.sum()) + effort
-    names, shares = list(trials.state_units), {}
+    shares = {}
     for states in _connected(coupled):
         name = ", ".join(names[i] for i in states)
         shares[name] = float(costs[np.ix_(states, states)].sum()) / whole

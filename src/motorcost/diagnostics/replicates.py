@@ -28,6 +28,12 @@ def simulate_like(fit: Fit, *, key: Any, n_replicates: int = 1) -> Trials:
 
     They have the same lengths, conditions, starts and missing samples. The condition `replicate`
     numbers the experiments, from 0.
+
+    Examples
+    --------
+    >>> again = mc.simulate_like(fit, key=jax.random.key(0), n_replicates=3)
+    >>> again.observed.shape
+    (24, 12, 1)
     """
     samples = replicated_samples(fit, n_replicates=n_replicates, key=key)
     R, N, T, o = samples.shape

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,9 @@ from motorcost.fitting.objective import DataSets, Objective
 from motorcost.fitting.optimise import Found
 from motorcost.fitting.progress import Progress, silent
 
+if TYPE_CHECKING:
+    from motorcost.plots.style import CaptionedFigure
+
 Kind = Literal["parametric", "trials"]
 
 
@@ -27,6 +30,12 @@ class Bootstrap:
 
     `points` (experiment, coordinate) are on the search scale; `estimates`, `standard_errors` and
     `interval(level)` are in natural units, by name.
+
+    Examples
+    --------
+    >>> again = mc.bootstrap(fit, key=jax.random.key(0), n=4)
+    >>> sorted(again.standard_errors)
+    ['effort']
     """
 
     fit: Fit
@@ -58,6 +67,12 @@ class Bootstrap:
             for c, (low, high) in zip(coordinates, ends, strict=True)
         }
 
+    def plot(self, level: float = 0.95) -> "CaptionedFigure":
+        """Draw the estimates of all experiments; see `mc.plots.plot_bootstrap`."""
+        from motorcost.plots.fits import plot_bootstrap
+
+        return plot_bootstrap(self, level)
+
 
 def bootstrap(
     fit: Fit,
@@ -71,6 +86,12 @@ def bootstrap(
 
     `parametric` simulates them at the estimate; `trials` draws trials with replacement, which
     does not need the model to be right. Interrupted, it keeps those that are done.
+
+    Examples
+    --------
+    >>> again = mc.bootstrap(fit, key=jax.random.key(0), n=4)
+    >>> again.estimates["effort"].shape
+    (4,)
     """
     checks.random_key(key)
     checks.whole("n", n, 2, "experiments to fit")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -19,6 +19,9 @@ from motorcost.inference.grouping import Group, group_trials
 from motorcost.model.observer import Observer
 from motorcost.model.problem import Problem
 from motorcost.model.sources import SOURCES, contributions
+
+if TYPE_CHECKING:
+    from motorcost.plots.style import CaptionedFigure
 
 RECORDING = "recording noise"
 MIDDLE, END = "middle", "end"
@@ -38,6 +41,12 @@ class Variability:
       at that step).
     - `shares`: by source, the part of the variance (`sd` squared) that it explains; they add up to
       1. A source that explains nothing is left out.
+
+    Examples
+    --------
+    >>> end = mc.variance_shares(fit)[-1]
+    >>> end.channel, end.unit, sorted(end.shares)
+    ('position', 'm', ['motor noise', 'recording noise', 'sensory noise'])
     """
 
     channel: str
@@ -46,6 +55,12 @@ class Variability:
     sd: float
     recorded_sd: float
     shares: dict[str, float]
+
+    def plot(self) -> CaptionedFigure:
+        """Draw the shares of this channel and moment; `mc.plots.plot_variability` draws several."""
+        from motorcost.plots.variability import plot_variability
+
+        return plot_variability([self])
 
     @property
     def words(self) -> str:
@@ -86,6 +101,12 @@ def variance_shares(fit: Fit) -> tuple[Variability, ...]:
     around the mean of its own condition.
 
     Returns a `Variability` for each recorded channel that varies, in the middle and at the end.
+
+    Examples
+    --------
+    >>> middle, end = mc.variance_shares(fit)
+    >>> middle.when, end.when, round(sum(end.shares.values()), 6)
+    ('middle', 'end', 1.0)
     """
     if fit.interrupted:
         raise InputError("the fit was interrupted: there is nothing to explain yet")

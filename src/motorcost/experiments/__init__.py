@@ -1,7 +1,8 @@
 """The paper's experiments: one file per figure, listed in the paper's order in `NAMES`.
 
 - `fig2a` to `fig2g`, `fig3`, `fig4`, `fig5`: the figures; `baselines`, `kl`, `partial` and
-  `moment_matching`: the appendix; `bug`: the effect of a slip in the authors' public code.
+  `moment_matching`: the appendix; `approximation`: the exact likelihood beside that of the paper;
+  `bug`: the effect of a slip in the authors' public code; `calibration`: posteriors.
 - `declare`: what an experiment consists of. `run`: carrying one out. `page`: the results page.
 - `reaches`, `measures`, `drawing`: what several experiments share.
 - `recorded_reaches`, `recorded_fits`, `recorded_drawing`: the recordings of figure 3, the fits to
@@ -26,10 +27,12 @@ NAMES = (
     "kl",
     "partial",
     "moment_matching",
+    "approximation",
     "fig3",
     "fig4",
     "fig5",
     "bug",
+    "calibration",
 )
 
 

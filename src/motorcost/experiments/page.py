@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from motorcost.experiments import find
+from motorcost.experiments import NAMES, find
 from motorcost.experiments.declare import Number
 from motorcost.experiments.run import Outcome, outcomes
 from motorcost.io import check_folder, written_whole
@@ -41,39 +41,68 @@ def write_pages(folder: Path) -> Path:
 
 
 def publish(folder: Path, page: Path) -> None:
-    """Write the page as `page`, in Markdown, with its figures beside it in `figures/results/`."""
+    """Write the page as `page`, in Markdown, with its figures beside it in `figures/results/`.
+
+    If the page exists, what it says of experiments that have no outcome in the folder stays.
+    """
     figures = page.parent / "figures" / "results"
     check_folder(page.parent)
     figures.mkdir(parents=True, exist_ok=True)
-    shown = [file for outcome in outcomes(folder) for file in outcome.pictures]
-    for file in shown:
+    for file in [file for outcome in outcomes(folder) for file in outcome.pictures]:
         with written_whole(figures / file) as draft, Image.open(folder / "figures" / file) as image:
             # A palette is enough for a drawing, and half the size in a repository.
             image.convert("RGB").quantize(_COLOURS).save(draft, "PNG", optimize=True)
+    before = page.read_text("utf-8") if page.exists() else ""
+    write_markdown(page, folder, "figures/results", before)
+    text = page.read_text("utf-8")
     for old in figures.glob("*.png"):
-        if old.name not in shown:
+        if f"({figures.relative_to(page.parent).as_posix()}/{old.name})" not in text:
             old.unlink()
-    write_markdown(page, folder, "figures/results")
 
 
-def write_markdown(page: Path, folder: Path, figures: str) -> None:
-    """Write the page in Markdown, with links to files under `figures`."""
-    found = outcomes(folder)
+def write_markdown(page: Path, folder: Path, figures: str, before: str = "") -> None:
+    """Write the page in Markdown, with links to files under `figures`.
+
+    `before` is the text of an earlier page: from it come the experiments that have no outcome in
+    the folder.
+    """
+    found = {outcome.experiment: outcome for outcome in outcomes(folder)}
+    overview, sections = [], []
+    for name in NAMES:
+        experiment = find(name)
+        if name in found:
+            overview += _markdown_rows(_overview([found[name]]))
+            sections.append(_markdown_section(found[name], figures))
+        elif section := _section_before(before, experiment.title):
+            start = f"| {experiment.part} |"
+            overview += [line for line in before.splitlines() if line.startswith(start)]
+            sections.append(section)
     lines = ["# The paper, reproduced", "", LEAD, ""]
-    if rows := _overview(found):
-        lines += _markdown_table(_OVERVIEW, rows)
-    for outcome in found:
-        experiment = find(outcome.experiment)
-        lines += [f"## {experiment.title}", "", f"*{experiment.part}.* {experiment.about}", ""]
-        lines += _markdown_table(*_table(outcome.numbers))
-        lines += [f"- {note}" for note in _notes(outcome.numbers)] + [""]
-        lines += [f"![{alt}]({figures}/{file})\n" for file, alt in outcome.pictures.items()]
-        lines += [how_made(outcome), ""]
-        if experiment.deviations:
-            lines += ["Differences from the paper, and what the paper leaves open:", ""]
-            lines += [f"- {deviation}" for deviation in experiment.deviations] + [""]
+    if overview:
+        lines += [*_markdown_rows([_OVERVIEW, ["---"] * len(_OVERVIEW)]), *overview, ""]
     with written_whole(page) as draft:
-        draft.write_text("\n".join(lines).rstrip() + "\n", "utf-8")
+        draft.write_text("\n".join([*lines, *sections]).rstrip() + "\n", "utf-8")
+
+
+def _markdown_section(outcome: Outcome, figures: str) -> str:
+    """What the page says of an experiment."""
+    experiment = find(outcome.experiment)
+    lines = [f"## {experiment.title}", "", f"*{experiment.part}.* {experiment.about}", ""]
+    header, rows = _table(outcome.numbers)
+    lines += [*_markdown_rows([header, ["---"] * len(header), *rows]), ""]
+    lines += [f"- {note}" for note in _notes(outcome.numbers)] + [""]
+    lines += [f"![{alt}]({figures}/{file})\n" for file, alt in outcome.pictures.items()]
+    lines += [how_made(outcome), ""]
+    if experiment.deviations:
+        lines += ["Differences from the paper, and what the paper leaves open:", ""]
+        lines += [f"- {deviation}" for deviation in experiment.deviations] + [""]
+    return "\n".join(lines)
+
+
+def _section_before(page: str, title: str) -> str:
+    """The section of an earlier page under this title, or nothing."""
+    _, heading, rest = f"\n{page}".partition(f"\n## {title}\n")
+    return (heading + rest.split("\n## ")[0]).strip() + "\n" if heading else ""
 
 
 def _overview(found: Sequence[Outcome]) -> list[tuple[str, ...]]:
@@ -86,10 +115,8 @@ def _overview(found: Sequence[Outcome]) -> list[tuple[str, ...]]:
     ]
 
 
-def _markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    escaped = [[cell.replace("|", "\\|") for cell in line] for line in (header, *rows)]
-    lines = [escaped[0], ["---"] * len(header), *escaped[1:]]
-    return ["| " + " | ".join(line) + " |" for line in lines] + [""]
+def _markdown_rows(rows: Sequence[Sequence[str]]) -> list[str]:
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
 
 
 def _section(outcome: Outcome, folder: Path) -> Section:

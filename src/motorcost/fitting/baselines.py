@@ -22,6 +22,12 @@ def without_signal_noise(task: Task) -> Task:
 
     What is left may be too little to explain any recording: a world that is certain contradicts
     the data unless they are recorded with noise.
+
+    Examples
+    --------
+    >>> plain = mc.baselines.without_signal_noise(mc.tasks.reaching)
+    >>> plain(steps=12).C.shape[1]
+    0
     """
     return _changed(task, lambda problem: _plain(problem, None, None))
 
@@ -31,6 +37,12 @@ def with_average_noise(task: Task, at: Mapping[str, Any] | None = None) -> Task:
 
     The strength is the mean square over a trial, exact, at the parameters that are being tried;
     or always at those given in `at`, as in the paper, which takes the true ones.
+
+    Examples
+    --------
+    >>> plain = mc.baselines.with_average_noise(mc.tasks.reaching)
+    >>> bool((plain(steps=12).C == 0).all()), bool((plain(steps=12).V != 0).any())
+    (True, True)
     """
 
     def change(problem: Problem, like: Problem) -> Problem:

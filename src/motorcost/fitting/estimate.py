@@ -77,6 +77,19 @@ def fit(
     - `progress`: called with what is being done, how much is done, and of how much.
 
     Interrupted (Ctrl-C) it returns the best point so far, with `interrupted` set and no error bars.
+
+    Examples
+    --------
+    >>> fit = mc.fit(
+    ...     mc.tasks.reaching,
+    ...     positions,
+    ...     {"effort": mc.LogUniform(1e-8, 1e-2)},
+    ...     observer=camera,
+    ...     n_starts=1,
+    ...     key=jax.random.key(1),
+    ... )
+    >>> fit.names, fit.converged
+    (('effort',), True)
     """
     search: dict[str, Any] = {"method": method, "n_starts": n_starts, "priors": priors}
     search |= {"max_evaluations": max_evaluations, "progress": progress}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.fitting.batching import BatchedObjective, log_likelihoods_along
+from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.delays import DelayFit
 from motorcost.fitting.derivative_free import Method
 from motorcost.fitting.engine import Maximum, agreeing
@@ -46,6 +46,8 @@ from motorcost.model.trials import Trials
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from motorcost.plots.style import CaptionedFigure
+
 # Points at which a slice of the likelihood is evaluated.
 SLICE_POINTS = 21
 
@@ -66,6 +68,12 @@ class LocalMaximum:
         How many of the searches came to it.
     point : array
         The estimates on the search scale.
+
+    Examples
+    --------
+    >>> best = fit.maxima[0]
+    >>> best.below, best.searches
+    (0.0, 1)
     """
 
     estimates: dict[str, float]
@@ -128,6 +136,16 @@ class Fit:
         `mc.log_likelihood` and `mc.track_beliefs` take.
     trials : Trials
         The trials as they were fitted.
+
+    Examples
+    --------
+    >>> fit.names, fit.converged, fit.agreed
+    (('effort',), True, 1)
+    >>> low, high = fit.interval(0.95)["effort"]
+    >>> low < fit.estimates["effort"] < high
+    True
+    >>> fit.to_frame().index.tolist()
+    ['effort']
     """
 
     objective: Objective
@@ -178,7 +196,8 @@ class Fit:
 
     def beliefs(self, *, smooth: bool = False) -> Beliefs:
         """Return what the agent believed in each trial, at the estimates; see `track_beliefs`."""
-        return _beliefs(self.objective, jnp.asarray(self.point), smooth=smooth)
+        found = _beliefs(self.objective, jnp.asarray(self.point), smooth=smooth)
+        return replace(found, trials=self.trials)
 
     def predict(
         self, *, n_trials: int, key: Any, steps: int | None = None, **conditions: Any
@@ -207,7 +226,7 @@ class Fit:
         Examples
         --------
         >>> further = fit.predict(n_trials=100, key=jax.random.key(0), target=0.2)
-        >>> mc.plots.plot_trials(further).savefig("further.png")
+        >>> further.plot().savefig("further.svg")
         """
         return predict_trials(self, n_trials, key, steps, conditions)
 
@@ -379,7 +398,7 @@ class Fit:
             which=which,
             tick=tick,
         )
-        return found
+        return [replace(profile, unit=self.units[profile.name]) for profile in found]
 
     def likelihood_slice(self, profile: Profile) -> tuple[np.ndarray, np.ndarray]:
         """Return the log likelihood along one parameter, with the others held at their estimates.
@@ -390,7 +409,10 @@ class Fit:
         grid = np.linspace(profile.points.min(), profile.points.max(), SLICE_POINTS)
         points = np.tile(self.point, (len(grid), 1))
         points[:, self.names.index(profile.name)] = grid
-        return grid, log_likelihoods_along(self.objective, points, priors=self.priors)
+        # The program of the fit, whose gradients nobody needs here: another one would take longer
+        # to compile.
+        batched = BatchedObjective(self.objective, expected=self.size, priors=self.priors)
+        return grid, batched(np.zeros(len(points), int), points)[0]
 
     @property
     def _log_prior(self) -> float:
@@ -424,6 +446,14 @@ class Fit:
         whether the estimate is at an end of its support.
         """
         return estimates_frame(self, level)
+
+    def plot(
+        self, level: float = 0.95, truth: Mapping[str, float] | None = None
+    ) -> CaptionedFigure:
+        """Draw each estimate with its confidence interval; see `mc.plots.plot_estimates`."""
+        from motorcost.plots.fits import plot_estimates
+
+        return plot_estimates(self, self.interval(level), truth, level=level)
 
     def save(self, path: str | Path) -> None:
         """Write the fit to one file, from which `mc.load` makes the same fit again.

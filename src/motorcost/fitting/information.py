@@ -89,6 +89,12 @@ class Direction:
     - `name`: the combination, as in `effort × velocity^0.8`; `weights` by parameter.
     - `standard_error`: on the search scale.
     - `verdict`: `known`, `weak` (within a factor of two or worse) or `open` (not at all).
+
+    Examples
+    --------
+    >>> weakest = fit.directions[0]  # the least known combination of parameters
+    >>> weakest.name
+    'effort'
     """
 
     name: str

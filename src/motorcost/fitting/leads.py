@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective
-from motorcost.fitting.objective import DataSets, Objective
 
 if TYPE_CHECKING:
     from motorcost.fitting.fitted import Fit
@@ -36,6 +36,20 @@ class LeadFit:
       it, by which leads are compared. -inf if the trials contradict the model.
     - `starts`, `agreed`: the number of searches, and how many found the maximum.
     - `converged`: whether the search settled at a maximum.
+
+    Examples
+    --------
+    >>> compared = mc.fit(
+    ...     mc.tasks.reaching,
+    ...     positions,
+    ...     ["effort"],
+    ...     observer=camera,
+    ...     n_starts=1,
+    ...     lead=[0.0, 0.01],
+    ...     key=jax.random.key(1),
+    ... )
+    >>> len(compared.leads)
+    2
     """
 
     lead: float
@@ -60,7 +74,7 @@ def lead_fit(fit: Fit) -> LeadFit:
     return LeadFit(
         lead=fit.trials.lead,
         log_likelihood=fit.log_likelihood,
-        after_first_sample=fit.log_likelihood - _of_first_samples(fit.objective, fit.point),
+        after_first_sample=fit.log_likelihood - _of_first_samples(fit),
         starts=len(fit.starts),
         agreed=fit.agreed,
         converged=fit.converged,
@@ -73,14 +87,14 @@ def impossible_lead(seconds: float) -> LeadFit:
     return LeadFit(seconds, nothing, nothing, starts=0, agreed=0, converged=False)
 
 
-def _of_first_samples(objective: Objective, point: np.ndarray) -> float:
-    """The log likelihood of the first sample of each trial alone."""
-    observed = np.asarray(objective.trials.observed)
-    later = np.arange(observed.shape[1]) != objective.trials.lead_steps
-    first = np.where(later[:, None], np.nan, observed)
-    data = DataSets(observed=jnp.asarray(first[None]))
-    batched = BatchedObjective(objective, data, expected=1, gradient=False)
-    return float(batched(np.zeros(1, int), point[None])[0][0])
+def _of_first_samples(fit: Fit) -> float:
+    """The log likelihood of the first sample of each trial alone, by the program of the fit."""
+    observed = np.asarray(fit.trials.observed)
+    later = np.arange(observed.shape[1]) != fit.trials.lead_steps
+    first = jnp.asarray(np.where(later[:, None], np.nan, observed))
+    objective = eqx.tree_at(lambda o: o.trials.observed, fit.objective, first)
+    batched = BatchedObjective(objective, expected=fit.size)
+    return float(batched(np.zeros(1, int), fit.point[None])[0][0])
 
 
 def choice_in_words(tried: Sequence[LeadFit], best: LeadFit) -> str:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.engine import search_all
+from motorcost.tasks.supports import Support
+
+if TYPE_CHECKING:
+    from motorcost.plots.style import CaptionedFigure
 
 # The root of twice the drop may miss the quantile (1.96) by this much: half a per cent.
 CLOSE_ENOUGH = 0.01
@@ -30,6 +34,14 @@ class Profile:
       maximum, or fewer where they overlap. Infinite where the support ends before the data object,
       NaN if the user interrupted.
     - `gain`: by which a point of the profile is more probable than the fit's maximum.
+    - `estimate`: of the fit, on the search scale; `support`: which tells that scale; `unit`: of
+      the parameter. They are for pictures.
+
+    Examples
+    --------
+    >>> profile = fit.profiles()[0]
+    >>> profile.name, profile.level
+    ('effort', 0.95)
     """
 
     name: str
@@ -38,6 +50,18 @@ class Profile:
     log_likelihoods: np.ndarray
     parts: tuple[tuple[float, float], ...]
     gain: float
+    estimate: float = np.nan
+    support: Support | None = None
+    unit: str = ""
+
+    def plot(self, truth: float | None = None) -> CaptionedFigure:
+        """Draw the log likelihood along the parameter, with its interval and the estimate.
+
+        `truth` is the true value, where the trials were simulated.
+        """
+        from motorcost.plots.fits import plot_profile
+
+        return plot_profile(self, truth)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -89,6 +113,8 @@ def profiles(
                 log_likelihoods=values[order],
                 parts=_joined(around),
                 gain=float(np.nanmax(values) - best),
+                estimate=float(maxima[0][0][k]),
+                support=batched.objective.coordinates[k].support,
             )
         )
     return result, interrupted

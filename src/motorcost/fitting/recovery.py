@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -46,6 +46,11 @@ from motorcost.numerics.compiling import lean_jit
 from motorcost.tasks.declare import Task
 from motorcost.tasks.supports import Support
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from motorcost.plots.style import CaptionedFigure
+
 # Rows that an accelerator measures at once, which may mean thousands of trials for each.
 MEASURED_AT_ONCE = 32
 # The arguments of a measure.
@@ -79,6 +84,15 @@ class Recovery:
     and at the true values (`log_likelihood_true`), `starts_agreed`, `converged`, `at_bounds`;
     how many maxima were found within reach (`maxima`), and how far the second lies below.
     They are those of `fit` with the same data, starts and key, whose engine this is.
+
+    Examples
+    --------
+    >>> study = mc.Recovery(
+    ...     mc.tasks.reaching, ["effort"], n_trials=5, n_starts=1, fixed={"steps": 12}
+    ... )
+    >>> table = mc.sweep(study, {"effort": [1e-5]}, repetitions=2, call="arrays")
+    >>> len(table)
+    2
     """
 
     task: Task
@@ -135,6 +149,13 @@ class Recovery:
                 raise InputError(f"the sweep needs a column {name}: the truth to be recovered")
         if "n_trials" in names and "n_trials" not in static:
             raise InputError('n_trials decides the shape of the data: sweep it static=["n_trials"]')
+
+    def plot(self, table: DataFrame) -> CaptionedFigure:
+        """Draw estimates over true values, from the table that `mc.sweep` returned for this; see
+        `mc.plots.plot_recovery`."""
+        from motorcost.plots.comparisons import plot_recovery
+
+        return plot_recovery(self, table)
 
     def __call__(self, *, keys: Any, **columns: Any) -> dict[str, np.ndarray]:
         """Simulate and fit a data set for each key, with the values in `columns`."""

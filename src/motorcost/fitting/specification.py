@@ -254,8 +254,7 @@ def _usual_support(task: Task, name: str, observer: Any, trials: Trials | None) 
         samples = np.asarray(trials.observed)
         if name in of_channels and len(of_channels) == samples.shape[-1]:
             samples = samples[..., of_channels.index(name)]
-        size = float(np.nanmax(samples) - np.nanmin(samples)) or 1.0
-        return LogUniform(LEAST_NOISE * size, MOST_NOISE * size)
+        return usual_noise(samples)
     declared = declared_parameters(task) if hasattr(task, "parameters") else {}
     support = declared[name].support if name in declared else None
     if support is None:
@@ -264,6 +263,12 @@ def _usual_support(task: Task, name: str, observer: Any, trials: Trials | None) 
             f"free={{'{name}': mc.LogUniform(low, high)}}"
         )
     return support
+
+
+def usual_noise(samples: np.ndarray) -> Support:
+    """Return where the SD of the recording noise of these samples can lie."""
+    size = float(np.nanmax(samples) - np.nanmin(samples)) or 1.0
+    return LogUniform(LEAST_NOISE * size, MOST_NOISE * size)
 
 
 def _groupings(task: Task, supports: Mapping[str, Support], trials: Trials) -> tuple[Grouping, ...]:

@@ -10,5 +10,9 @@ In reading order:
 - `batching`: run a filter over models, conditions and blocks of trials.
 - `likelihood`: `log_likelihood`, and the log likelihoods at many points that fitting needs.
 - `beliefs`: `track_beliefs`, filtered and smoothed.
+- `resampling`, `signals`: what particle filters draw. `particle_filter`: the exact likelihood, for
+  any observer; `fully_observed_particles`: the same, faster, for full observation.
+- `particle_groups`: run them over models, conditions and blocks; `averages`: average their
+  estimates; `particles`: `exact_log_likelihood`.
 - `diagnose`: errors that name the policy that was not found or the sample that contradicts.
 """

@@ -1,7 +1,9 @@
 """What the agent believed at each time, and the state it was in."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -24,7 +26,11 @@ from motorcost.model.joint import Joint
 from motorcost.model.observer import Observer, ObserverLike
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
+from motorcost.model.trials import Trials
 from motorcost.numerics.linalg import entries, with_entries
+
+if TYPE_CHECKING:
+    from motorcost.plots.style import CaptionedFigure
 
 
 class Beliefs(eqx.Module):
@@ -37,6 +43,14 @@ class Beliefs(eqx.Module):
     - `predicted`, `predicted_cov`: of each sample, given the samples before it.
     - `innovations`: samples minus predictions, whitened channel by channel: standard normal and
       independent if the model is right; NaN where a sample is missing or cannot vary.
+    - `state_names`, `state_units`: of the states; `trials`: what they were inferred from, None if
+      that happened inside `jit`. They are for pictures.
+
+    Examples
+    --------
+    >>> beliefs = fit.beliefs()
+    >>> beliefs.mean.shape, beliefs.cov.shape
+    ((8, 12, 5), (8, 12, 5, 5))
     """
 
     mean: Float[Array, "N T n"]
@@ -46,6 +60,15 @@ class Beliefs(eqx.Module):
     predicted: Float[Array, "N T o"]
     predicted_cov: Float[Array, "N T o o"]
     innovations: Float[Array, "N T o"]
+    state_names: tuple[str, ...] = eqx.field(static=True, default=())
+    state_units: tuple[str, ...] = eqx.field(static=True, default=())
+    trials: Trials | None = None
+
+    def plot(self, trial: int = 0, states: Sequence[str] | None = None) -> "CaptionedFigure":
+        """Draw what the agent believed in one trial; see `mc.plots.plot_beliefs`."""
+        from motorcost.plots.beliefs import plot_beliefs
+
+        return plot_beliefs(self, trial=trial, states=states)
 
 
 def track_beliefs(
@@ -61,6 +84,12 @@ def track_beliefs(
     Takes what `log_likelihood` takes. Each time's belief is inferred from the samples up to that
     time, or with `smooth=True` from all samples of the trial. Inside `jit` a trial that
     contradicts the model, or for which no policy was found, is NaN.
+
+    Examples
+    --------
+    >>> beliefs = mc.track_beliefs(problem, positions, observer=camera)
+    >>> beliefs.mean.shape  # (trial, time, state)
+    (8, 12, 5)
     """
     trials = as_trials(problem, observed)
     N, T, _ = trials.observed.shape
@@ -76,7 +105,9 @@ def track_beliefs(
             )
         whole = jax.tree.map(partial(_placed, index), whole, beliefs)
     within = np.arange(T) < trials.lengths[:, None]
-    return jax.tree.map(lambda leaf: with_entries(leaf, ~within, np.nan), whole)
+    found: Beliefs = jax.tree.map(lambda leaf: with_entries(leaf, ~within, np.nan), whole)
+    is_concrete = checks.is_concrete(trials.observed) and checks.is_concrete(found.mean)
+    return replace(found, trials=trials) if is_concrete else found
 
 
 def _placed(
@@ -130,6 +161,8 @@ def _beliefs(
         predicted=jnp.einsum("toi,tib->bto", S, predicted_mean[:, :n]),
         predicted_cov=jnp.einsum("toi,tijb,tpj->btop", S, predicted_cov[:, :n, :n], S) + setting.UU,
         innovations=trial_first(innovations),
+        state_names=problem.state_names,
+        state_units=problem.state_units,
     )
     first = first_contradiction(contradicting.reshape(-1, contradicting.shape[-1]))
     possible = policy.converged & (first == NO_CONTRADICTION)

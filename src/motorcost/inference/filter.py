@@ -171,7 +171,7 @@ def run_filter(
       density, which is zero.
     """
     entries, of_state = setting.entries()
-    mean_1 = _first_means(setting, samples, starts)
+    mean_1 = first_means(setting, samples, starts)
     cov_1 = setting.cov_1[np.ix_(entries, entries)][:, :, None]
     if not share_covariance:
         cov_1 = jnp.broadcast_to(cov_1, (*cov_1.shape[:2], mean_1.shape[1]))
@@ -191,7 +191,7 @@ def run_filter(
         after = (*sense(joint_step, mean, cov, among), *update)
         return after[:2], keep(before, after)
 
-    first_sample, later_samples = _first_and_later(_recorded(setting, samples))
+    first_sample, later_samples = first_and_later(recorded(setting, samples))
     start = (mean_1, cov_1)
     after = conditioned(first_sample, *start)
     # Derivatives compute a step again rather than keep all its intermediate values.
@@ -202,7 +202,7 @@ def run_filter(
     )
 
 
-def _first_means(
+def first_means(
     setting: FilterSetting, samples: Float[Array, "T o trial"], starts: Any
 ) -> Float[Array, "z trial"]:
     """The mean of z_1 before the first sample, of each trial."""
@@ -211,7 +211,7 @@ def _first_means(
     return jnp.broadcast_to(setting.mean_1[:, None], (*setting.mean_1.shape, samples.shape[2]))
 
 
-def _recorded(setting: FilterSetting, samples: Float[Array, "T o trial"]) -> Sample:
+def recorded(setting: FilterSetting, samples: Float[Array, "T o trial"]) -> Sample:
     """All samples, with how they were recorded."""
     S, UU = setting.S, setting.UU
     varying = state_covariances(setting.joint, setting.mean_1, setting.cov_1)
@@ -220,7 +220,7 @@ def _recorded(setting: FilterSetting, samples: Float[Array, "T o trial"]) -> Sam
     return Sample(S, UU, setting.S_inverse, setting.noise, over_all_trials, samples)
 
 
-def _first_and_later(tree: Any) -> tuple[Any, Any]:
+def first_and_later(tree: Any) -> tuple[Any, Any]:
     """The first entry of each array along its first axis, and the others."""
     return jax.tree.map(lambda leaf: leaf[0], tree), jax.tree.map(lambda leaf: leaf[1:], tree)
 

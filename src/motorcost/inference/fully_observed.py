@@ -186,7 +186,7 @@ def fully_observed_log_likelihoods(
         first = jnp.minimum(first, first_contradiction(present & contradicting, t))
         return (belief, cov, value, first, x_next), None
 
-    belief, cov, density, contradicting = _condition_first(setting, samples[0], starts, allowed)
+    belief, cov, density, contradicting = condition_first(setting, samples[0], starts, allowed)
     if setting.steps.informative_C.shape[1] or setting.steps.KD.shape[1]:
         cov = jnp.broadcast_to(cov, (*cov.shape[:2], N))
     value = jnp.where(present[0], density, 0.0)
@@ -209,7 +209,7 @@ Conditioned = tuple[
 ]
 
 
-def _condition_first(
+def condition_first(
     setting: FullyObservedSetting,
     sample: Float[Array, "n trial"],
     starts: Float[Array, "n trial"] | None,
@@ -242,40 +242,65 @@ def _condition(
 ) -> Conditioned:
     """The belief one step later, given the sample then."""
     m = matrices
-    u = _mv(m.L, belief)  # with its sign turned
-    predicted = _mv(m.A, x) - _mv(m.B, u)
+    u = matrix_vector(m.L, belief)  # with its sign turned
+    predicted = matrix_vector(m.A, x) - matrix_vector(m.B, u)
     residual = x_next - predicted
 
     LP = mm(m.L, cov)
     uu = mmT(LP, m.L)
-    among = congruence(m.informative_B, uu) + m.informative_VV[:, :, None]
-    for i in range(m.informative_C.shape[0]):
-        among = among + congruence(m.informative_C[i], uu + u[:, None] * u[None, :])
     across = -mmT(m.informative_B, mmT(m.belief_from_belief, LP))
     seen = x_next if m.sense_first else x
-    belief = _mv(m.belief_from_belief, belief) + _mv(m.belief_from_state, seen)
-    cov = congruence(m.belief_from_belief, cov) + m.belief_noise[:, :, None]
-    for j in range(m.KD.shape[0]):
-        sensed = _mv(m.KD[j], seen)
-        cov = cov + sensed[:, None] * sensed[None, :]
-
-    channels = Channels(
-        residual=_mv(m.informative, residual),
-        cov=among,
-        noise=m.noise,
-        floor=rounding_floor(diagonal(among), _mv(m.informative, m.variance[:, None])),
-    )
+    belief = matrix_vector(m.belief_from_belief, belief) + matrix_vector(m.belief_from_state, seen)
+    cov = next_cov(m, seen, cov)
+    channels = informative_channels(m, residual, u, uu)
+    among = channels.cov
     belief, cov, update = eliminate(channels, belief, cov, across)
     # All channels follow from what the informative ones vary by: the general filter predicts each
     # channel from those that vary before it, and arrives at the same.
     varying = channels.residual - update.unexplained
-    unexplained = residual - _mv(m.follow, varying)
+    unexplained = residual - matrix_vector(m.follow, varying)
     following = (mm(m.follow, among) * m.follow[:, :, None]).sum(axis=1)
     floor = rounding_floor(following, m.variance[:, None])
     contradicting = contradicts(unexplained, allowed, jnp.abs(predicted), floor)
     return belief, cov, update.log_density, contradicting
 
 
-def _mv(A: Float[Array, "i j"], x: Float[Array, "j trial"]) -> Float[Array, "i trial"]:
+def informative_channels(
+    m: Step,
+    residual: Float[Array, "n trial"],
+    u: Float[Array, "m trial"],
+    uu: Float[Array, "m m #trial"] | None,
+) -> Channels:
+    """The informative channels of a sample that differs from its prediction by `residual`, if the
+    control has the mean `u`, whichever its sign, and the covariance `uu`; None if it is known."""
+    among = m.informative_VV[:, :, None]
+    if uu is not None:
+        among = among + congruence(m.informative_B, uu)
+    for C in m.informative_C:
+        if uu is None:
+            motor = matrix_vector(C, u)
+            among = among + motor[:, None] * motor[None, :]
+        else:
+            among = among + congruence(C, uu + u[:, None] * u[None, :])
+    return Channels(
+        residual=matrix_vector(m.informative, residual),
+        cov=among,
+        noise=m.noise,
+        floor=rounding_floor(diagonal(among), matrix_vector(m.informative, m.variance[:, None])),
+    )
+
+
+def next_cov(
+    m: Step, seen: Float[Array, "n trial"], cov: Float[Array, "n n #trial"]
+) -> Float[Array, "n n #trial"]:
+    """The covariance of the belief one step later, given the state `seen` by the agent."""
+    cov = congruence(m.belief_from_belief, cov) + m.belief_noise[:, :, None]
+    for KD in m.KD:
+        sensed = matrix_vector(KD, seen)
+        cov = cov + sensed[:, None] * sensed[None, :]
+    return cov
+
+
+def matrix_vector(A: Float[Array, "i j"], x: Float[Array, "j trial"]) -> Float[Array, "i trial"]:
     """The product of one matrix with a vector for each trial."""
     return mm(A, x[:, None])[:, 0]

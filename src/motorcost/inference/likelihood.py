@@ -66,26 +66,40 @@ def log_likelihood(
     before them (time by time, channel by channel). A sample that contradicts the model raises
     an error which names it. Inside `jit`, `grad` and `vmap` a contradiction, and a policy that
     cannot be found, give -inf, with derivatives zero instead of NaN.
+
+    Examples
+    --------
+    >>> value = mc.log_likelihood(problem, positions, observer=camera)
+    >>> each = mc.log_likelihood(problem, positions, observer=camera, per_trial=True)
+    >>> each.shape, bool(jnp.isclose(each.sum(), value))
+    ((8,), True)
     """
     trials = as_trials(problem, observed)
     values: Any = np.zeros(len(trials))
     for group, index in group_trials(problem, trials, policy, observer):
-        group = group.solved_if_concrete()
-        of_group, converged, contradiction, _ = _compiled(None, group)
+        of_group = checked_log_likelihoods(group.solved_if_concrete(), index, trials)
         filled = index >= 0
-        if checks.is_concrete(of_group):
-            raise_if_failed(group, index, trials, converged, contradiction)
-            if not np.isfinite(of_group[filled]).all():
-                raise InputError(
-                    "the likelihood is beyond what can be computed: samples or parameters are too "
-                    "large, or the recording noise is too small beside them (use noise=0, or a "
-                    "larger noise)"
-                )
-            raise_if_digits_are_lost(
-                group, of_group, filled, lambda other: _compiled(None, other)[0]
-            )
         values = with_entries(values, index[filled], entries(of_group, filled))
     return values if per_trial else checks.jax_array(checks.array_module(values).sum(values))
+
+
+def checked_log_likelihoods(
+    group: Group, index: np.ndarray, trials: Trials
+) -> Float[Array, "conditions n"]:
+    """The log likelihood of each trial of a group; where it is concrete, an error is raised if it
+    cannot be computed. `index` is where each trial of the group stands in `trials`."""
+    of_group, converged, contradiction, _ = _compiled(None, group)
+    filled = index >= 0
+    if checks.is_concrete(of_group):
+        raise_if_failed(group, index, trials, converged, contradiction)
+        if not np.isfinite(of_group[filled]).all():
+            raise InputError(
+                "the likelihood is beyond what can be computed: samples or parameters are too "
+                "large, or the recording noise is too small beside them (use noise=0, or a "
+                "larger noise)"
+            )
+        raise_if_digits_are_lost(group, of_group, filled, lambda other: _compiled(None, other)[0])
+    return of_group
 
 
 def log_likelihoods_at(

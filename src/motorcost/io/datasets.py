@@ -30,6 +30,11 @@ class Dataset:
     - `cite`: what to cite when it is used.
     - `checksums`: by file name, the SHA-256 of the files that this reader was tried on.
     - `reader`: from one of the files to `Movements`.
+
+    Examples
+    --------
+    >>> print(mc.datasets.describe("pointing").files)
+    ('[acp]p[0-9][0-9]-1.dat',)
     """
 
     name: str
@@ -52,12 +57,24 @@ class Dataset:
 
 
 def names() -> list[str]:
-    """The data sets that are known."""
+    """The data sets that are known.
+
+    Examples
+    --------
+    >>> mc.datasets.names()
+    ['flint2012', 'pointing', 'saccades']
+    """
     return sorted(_DATASETS)
 
 
 def describe(name: str) -> Dataset:
-    """What a data set is, where to get it, under which licence, what to cite; it can be printed."""
+    """What a data set is, where to get it, under which licence, what to cite; it can be printed.
+
+    Examples
+    --------
+    >>> mc.datasets.describe("saccades").licence
+    'MIT'
+    """
     return _DATASETS[checks.one_of("data set", name, names())]
 
 
@@ -66,6 +83,14 @@ def load(name: str, path: Path | str, **options: Any) -> Movements:
 
     The condition `subject` is the file's name without its suffix. A note names files that are
     not those that the reader was tried on. `options` go to the reader, as in `margin=0.05`.
+
+    Examples
+    --------
+    >>> rows = [(720 + 10 * i, 800, 30 * i, 1120, 800, 20, 0) for i in range(20)]
+    >>> np.savetxt("cp09-1.dat", rows, fmt="%d")
+    >>> movements = mc.datasets.load("pointing", "cp09-1.dat")
+    >>> len(movements), movements.conditions["subject"].tolist()
+    (1, ['cp09-1'])
     """
     dataset, path = describe(name), Path(path)
     files = [path]
@@ -95,6 +120,13 @@ def read_pointing(path: Path | str) -> Movements:
     `target_x`, `target_y`, `target_radius` (pixels), and `outward`: from home to a target rather
     than back. The first trial comes from an arbitrary place; that of pp03 was edited by its
     authors, so leave it out: `movements[1:]`.
+
+    Examples
+    --------
+    >>> rows = [(720 + 10 * i, 800, 30 * i, 1120, 800, 20, 0) for i in range(20)]
+    >>> np.savetxt("cp09-1.dat", rows, fmt="%d")
+    >>> mc.datasets.read_pointing("cp09-1.dat").channels
+    {'x': 'px', 'y': 'px'}
     """
     path = _existing(path)
     rows = []
@@ -139,6 +171,17 @@ def read_saccades(path: Path | str, margin: float = 0.02) -> Movements:
     as far as the next saccade. The points that people looked at are not stored: conditions
     `start_x`, `start_y`, `end_x`, `end_y` are the median position in the 20 ms before and after.
     Saccades without either are left out.
+
+    Examples
+    --------
+    >>> fields = [("t", float), ("x", float), ("y", float), ("status", bool), ("evt", int)]
+    >>> gaze = np.zeros(300, fields)
+    >>> gaze["t"], gaze["status"], gaze["evt"] = np.arange(300) / 1000, True, 1
+    >>> gaze["x"][150:], gaze["evt"][130:150] = 8.0, 2
+    >>> np.save("gaze.npy", gaze)
+    >>> movements = mc.datasets.read_saccades("gaze.npy")
+    >>> len(movements), movements.conditions["end_x"].tolist()
+    (1, [8.0])
     """
     checks.nonnegative(margin=margin)
     path = _existing(path)

@@ -10,7 +10,14 @@ from motorcost.errors import InputError
 
 
 def check_writable(path: Path) -> Path:
-    """`path` itself, if a file can be written there. Asked before long work rather than after."""
+    """`path` itself, if a file can be written there. Asked before long work rather than after.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> mc.io.check_writable(Path("trials.csv")).name
+    'trials.csv'
+    """
     folder = path.parent
     if not folder.is_dir():
         raise InputError(f"cannot write {path}: the folder {folder} does not exist")
@@ -22,7 +29,13 @@ def check_writable(path: Path) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise unless results can be written into a folder; asked before long work."""
+    """Raise unless results can be written into a folder; asked before long work.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> mc.io.check_folder(Path("results"))  # raises where a file is in the way
+    """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"cannot write into {folder}: it is a file")
     if not folder.parent.is_dir():
@@ -37,6 +50,14 @@ def written_whole(path: Path) -> Iterator[Path]:
 
     A symbolic link is followed. A pipe or a device is written to directly. Errors of the operating
     system, such as that of a full disk, name `path`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> with mc.io.written_whole(Path("table.txt")) as path:
+    ...     _ = path.write_text("all or nothing")
+    >>> Path("table.txt").read_text()
+    'all or nothing'
     """
     check_writable(path)
     path = path.resolve()

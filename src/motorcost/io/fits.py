@@ -120,6 +120,12 @@ def load(
     -----
     The file holds no code, but it may name a task or an observer of an installed module, which is
     then imported and called: load files from people you trust.
+
+    Examples
+    --------
+    >>> fit.save("fit.npz")
+    >>> mc.load("fit.npz").names
+    ('effort',)
     """
     checks.require_float64()
     path = Path(path)

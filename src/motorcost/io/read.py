@@ -60,6 +60,13 @@ def read(
     - `max_bytes`: a file that is larger, or unpacks to more, is refused before it is unpacked.
 
     `.notes` say what was left out, is missing or unevenly sampled. Nothing in a file is executed.
+
+    Examples
+    --------
+    >>> mc.io.write_csv(positions, "trials.csv")
+    >>> movements = mc.io.read("trials.csv")
+    >>> len(movements), movements.channels
+    (8, {'position': ''})
     """
     path = Path(path)
     _require_file(path, max_bytes)

@@ -17,6 +17,12 @@ class Format:
     - `about`: what is read.
     - `extra`: the extra of motorcost that installs the library for it, "" where none is needed;
       `library`: that library.
+
+    Examples
+    --------
+    >>> csv = mc.io.formats()[0]
+    >>> csv.name, csv.endings, csv.installed
+    ('csv', ('.csv', '.tsv', '.txt'), True)
     """
 
     name: str
@@ -61,7 +67,13 @@ _ADVICE = {
 
 
 def formats() -> tuple[Format, ...]:
-    """The formats that `read` reads, and whether what they need is installed."""
+    """The formats that `read` reads, and whether what they need is installed.
+
+    Examples
+    --------
+    >>> [format.name for format in mc.io.formats()]
+    ['csv', 'parquet', 'npz', 'mat', 'eyelink', 'nwb', 'c3d', 'kinarm']
+    """
     return FORMATS
 
 

@@ -45,6 +45,15 @@ def from_frame(
     - `conditions`: likewise, columns that have one value in each trial. Left out: all such.
     - `units`: what channels and conditions are measured in, by (your) name.
     - `source`: what errors and notes call the table.
+
+    Examples
+    --------
+    >>> table = pd.DataFrame(
+    ...     {"trial": [1, 1, 2, 2], "time": [0, 10, 0, 10], "x": [0.0, 1.5, 0.0, 1.2]}
+    ... )
+    >>> movements = mc.io.from_frame(table, time_unit="ms", units={"x": "mm"})
+    >>> len(movements), movements.channels
+    (2, {'x': 'mm'})
     """
     columns = Columns(frame, source)
     source = columns.source

@@ -22,6 +22,11 @@ def to_frame(recorded: Trials | Movements) -> DataFrame:
     Of `Trials`, which are numbered from 1, time 0 is the first sample; the steps of a lead before
     it, which were not observed, have no row. `Movements` keep their labels, unless two have the
     same, and their times.
+
+    Examples
+    --------
+    >>> mc.io.to_frame(positions).columns.tolist()
+    ['trial', 'time', 'position']
     """
     return _of_movements(recorded) if isinstance(recorded, Movements) else _of_trials(recorded)
 
@@ -71,7 +76,14 @@ def _of_trials(trials: Trials) -> DataFrame:
 
 def write_csv(trials: Trials | Movements, where: Path | str | TextIO) -> None:
     """Write a tidy CSV file, whole or not at all. Numbers are written so that they read back
-    exactly; a missing sample is an empty field."""
+    exactly; a missing sample is an empty field.
+
+    Examples
+    --------
+    >>> mc.io.write_csv(positions, "trials.csv")
+    >>> pd.read_csv("trials.csv").columns.tolist()
+    ['trial', 'time', 'position']
+    """
     frame = to_frame(trials)
     if not isinstance(where, (str, Path)):
         frame.to_csv(where, index=False)

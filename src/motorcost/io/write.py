@@ -14,14 +14,28 @@ from motorcost.model.trials import Trials
 
 
 def write_parquet(trials: Trials | Movements, where: Path | str) -> None:
-    """Write a tidy Parquet file, whole or not at all."""
+    """Write a tidy Parquet file, whole or not at all.
+
+    Examples
+    --------
+    >>> mc.io.write_parquet(positions, "trials.parquet")
+    >>> len(mc.io.read("trials.parquet"))
+    8
+    """
     frame = to_frame(trials)
     with written_whole(Path(where)) as draft:
         frame.to_parquet(draft, index=False, engine="pyarrow")
 
 
 def write_npz(trials: Trials, where: Path | str) -> None:
-    """Write an .npz file with the columns of the tidy table as arrays, whole or not at all."""
+    """Write an .npz file with the columns of the tidy table as arrays, whole or not at all.
+
+    Examples
+    --------
+    >>> mc.io.write_npz(positions, "trials.npz")
+    >>> len(mc.io.read("trials.npz"))
+    8
+    """
     columns = _columns(trials)
     for name in ("file", "allow_pickle"):
         if name in columns:
@@ -32,7 +46,14 @@ def write_npz(trials: Trials, where: Path | str) -> None:
 
 def write_mat(trials: Trials, where: Path | str) -> None:
     """Write a MATLAB file (version 5) with the columns of the tidy table as variables, text as
-    cell arrays, whole or not at all."""
+    cell arrays, whole or not at all.
+
+    Examples
+    --------
+    >>> mc.io.write_mat(positions, "trials.mat")
+    >>> len(mc.io.read("trials.mat"))
+    8
+    """
     from scipy.io import savemat
 
     columns = _columns(trials)

@@ -28,6 +28,12 @@ def delay(problem: Problem, steps: int | Mapping[str, int]) -> Problem:
     `felt position(t-1)` and so on, or by the states of the last steps (`position(t-1)`) if these
     are fewer. Before the first step the state is taken to have been that of the first. The agent
     knows of the delay, and its estimate includes what has not arrived.
+
+    Examples
+    --------
+    >>> late = mc.delay(problem, 2)  # the agent senses what was 20 ms ago
+    >>> problem.A.shape, late.A.shape
+    ((11, 5, 5), (11, 11, 11))
     """
     late = _delays(problem, steps)
     if max(late) >= problem.steps:

@@ -16,6 +16,12 @@ def concatenate(trials: Sequence[Trials]) -> Trials:
     Channels, time step, lead, names of conditions and units must be the same; a unit that is not
     known in one set is taken from the others. Either all sets or none must have starts. States,
     beliefs, controls and senses are dropped unless all sets have them.
+
+    Examples
+    --------
+    >>> both = mc.concatenate([trials, trials])
+    >>> len(both.lengths)
+    16
     """
     if not trials:
         raise InputError("there are no trials to concatenate")

@@ -41,6 +41,12 @@ class Observer(eqx.Module):
     `observe` makes observers from names of states.
 
     `fully_observed` is whether every state is known to be recorded, in order and without noise.
+
+    Examples
+    --------
+    >>> observer = mc.Observer(problem, S=[[1, 0, 0, 0, 0]], U=[[1e-3]])
+    >>> observer.S.shape
+    (12, 1, 5)
     """
 
     S: Float[Array, "T o n"]
@@ -127,6 +133,12 @@ def observe(
     - `states`: names of states, one channel per state. The default is all states.
     - `noise`: the SD of the recording noise in the units of the states: a number for all channels,
       one per channel, or a mapping from name to SD (channels that it does not name have no noise).
+
+    Examples
+    --------
+    >>> observer = mc.observe(problem, ["position", "velocity"], noise=[1e-3, 1e-2])
+    >>> observer.channel_names
+    ('position', 'velocity')
     """
     if isinstance(states, str):
         raise InputError(f"states must be a list of names: observe(problem, [{states!r}])")
@@ -175,6 +187,12 @@ class ObserverSpec:
     It is a function from a problem to its `Observer`. Its noise can be inferred by `fit`, with the
     parameter `recording_noise` for all channels together, or `recording_noise_position` for the
     channel `position` (see `parameters`).
+
+    Examples
+    --------
+    >>> camera = mc.ObserverSpec(["position"], noise=1e-3)
+    >>> camera(problem).channel_names
+    ('position',)
     """
 
     states: tuple[str, ...]

@@ -1,11 +1,17 @@
 """The agent's policy: control gains, filter gains, and the problem that the agent believes in."""
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Int
 
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.model.problem import Problem
+
+if TYPE_CHECKING:
+    from motorcost.plots.style import CaptionedFigure
 
 Gains = Float[Array, "steps m n *batch"]
 FilterGains = Float[Array, "steps n k *batch"]
@@ -22,10 +28,21 @@ class Minima(eqx.Module):
 
     Starts whose gains approach those of another start are not followed to the end, and count as
     the same minimum. Other minima may exist that no start leads to.
+
+    Examples
+    --------
+    >>> policy.minima
+    Minima: 1 minimum of cost 0.00966076
     """
 
     count: Int[Array, "*batch"]
     costs: Float[Array, "starts *batch"]
+
+    def plot(self) -> "CaptionedFigure":
+        """Draw the expected cost of each minimum; see `mc.plots.plot_minima`."""
+        from motorcost.plots.policies import plot_minima
+
+        return plot_minima(self)
 
     def __repr__(self) -> str:
         if not checks.is_concrete(self.count) or self.count.ndim:
@@ -54,6 +71,13 @@ class Policy(eqx.Module):
       other than "alternation", from the alternation's result.
     - `iteration_costs`: the expected cost of the gains tried in each iteration, NaN after the last.
     - `minima`: the minima of the expected cost that were found, of which the policy is the lowest.
+
+    Examples
+    --------
+    >>> policy.L.shape  # (step, control, state): u = -L xh
+    (11, 1, 5)
+    >>> print(f"{policy.expected_cost:.2e}")
+    9.66e-03
     """
 
     L: Gains
@@ -64,6 +88,12 @@ class Policy(eqx.Module):
     converged: Bool[Array, "*batch"]
     iteration_costs: Float[Array, "max_iterations *batch"]
     minima: Minima
+
+    def plot(self, states: Sequence[str] | None = None) -> "CaptionedFigure":
+        """Draw the gains over time; see `mc.plots.plot_gains`."""
+        from motorcost.plots.policies import plot_gains
+
+        return plot_gains(self, states)
 
     def require_fit(self, problem: Problem) -> None:
         """Raise unless the gains have the shapes that this problem needs."""

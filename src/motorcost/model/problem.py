@@ -81,6 +81,24 @@ class Problem(eqx.Module):
     - `state_names`, `state_units`, and likewise for controls and senses: tuples of strings; a unit
       is "" where it is not known.
     - `believed`: the problem that the agent believes in, or None if it believes in this one.
+
+    Examples
+    --------
+    >>> problem = mc.Problem(
+    ...     steps=50,
+    ...     dt=0.02,
+    ...     A=[[1.0]],
+    ...     B=[[0.02]],
+    ...     H=[[1.0]],
+    ...     Q=[[1.0]],
+    ...     R=[[0.1]],
+    ...     C=[[[0.01]]],
+    ...     W=[[0.05]],
+    ...     initial_belief=[1.0],
+    ...     states={"lean": "rad"},
+    ... )
+    >>> problem.steps, problem.A.shape, problem.state_names
+    (50, (49, 1, 1), ('lean',))
     """
 
     A: Float[Array, "steps n n"]

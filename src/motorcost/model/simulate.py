@@ -47,6 +47,12 @@ def simulate(
 
     Returns `Trials` with the states, beliefs, controls and senses behind the observed samples. With
     `sense_first`, the senses of a step are those of the state after it.
+
+    Examples
+    --------
+    >>> trials = mc.simulate(problem, policy, n_trials=8, key=jax.random.key(0))
+    >>> trials.states.shape, trials.controls.shape
+    ((8, 12, 5), (8, 11, 1))
     """
     n = len(problem.state_names)
     checks.whole("n_trials", n_trials, 1, "the number of trials")

@@ -94,6 +94,12 @@ def solve(
 
     Derivatives are those of the minimum that is taken. They treat a noise or spread that is exactly
     zero as known to be zero: directions without any variance are held fixed.
+
+    Examples
+    --------
+    >>> policy = mc.solve(mc.tasks.reaching(steps=12))
+    >>> bool(policy.converged), policy.L.shape, policy.K.shape
+    (True, (11, 1, 5), (11, 5, 3))
     """
     if not isinstance(problem, Problem):
         raise InputError(

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -21,6 +21,9 @@ from motorcost.model import units as conversion
 from motorcost.model.grid import place
 from motorcost.model.problem import Names, Problem
 from motorcost.numerics.linalg import entries
+
+if TYPE_CHECKING:
+    from motorcost.plots.style import CaptionedFigure
 
 
 class PerTrial:
@@ -64,6 +67,16 @@ class Trials(eqx.Module):
       units of the problem; None for recorded ones.
     - `complete`: whether no sample is missing before the end of a trial; None if the samples are
       not concrete.
+
+    Examples
+    --------
+    >>> trials.observed.shape  # (trial, time, channel)
+    (8, 12, 5)
+    >>> trials.channel_names
+    ('position', 'velocity', 'force', 'muscle', 'target')
+    >>> recorded = mc.Trials.recorded(np.zeros((2, 20, 1)), dt=0.01, channels=["position"])
+    >>> recorded.lengths
+    array([20, 20])
     """
 
     observed: Float[Array, "N T o"]
@@ -298,6 +311,18 @@ class Trials(eqx.Module):
         return jnp.einsum("bti,tij,btj->b", x, problem.Q, x) + jnp.einsum(
             "bti,tij,btj->b", u, problem.R, u
         )
+
+    def plot(
+        self,
+        channels: Sequence[str] | None = None,
+        *,
+        by: str | None = None,
+        single_trials: int = 30,
+    ) -> CaptionedFigure:
+        """Draw what was recorded over time, and paths in the plane; see `mc.plots.plot_trials`."""
+        from motorcost.plots.behaviour import plot_trials
+
+        return plot_trials(self, channels, single_trials, by)
 
     def _changed(self, **changes: Any) -> Trials:
         arrays = ("observed", "times", "starts", "states", "beliefs", "controls", "senses")

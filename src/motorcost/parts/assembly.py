@@ -56,6 +56,21 @@ def assemble(
     - `start`: where the body is at first, at rest; a number, or one per axis.
     - `start_spreads`: by quantity, its SD over trials at the start, which the agent knows.
     - `delays`: by how many steps senses are late (see `mc.delay`).
+
+    Examples
+    --------
+    >>> hand = mc.parts.point_mass(0.01, muscle=0.04)
+    >>> reach = mc.parts.assemble(
+    ...     hand,
+    ...     steps=30,
+    ...     points=[mc.parts.Point("target", 0.1)],
+    ...     goals=[mc.parts.at_end({"position - target": 1.0, "velocity": 0.2})],
+    ...     effort=1e-6,
+    ...     control_noise=mc.parts.signal_dependent_noise(0.5),
+    ...     senses={"felt": {"position": 0.01, "velocity": 0.1}},
+    ... )
+    >>> reach.state_names, reach.sense_names
+    (('position', 'velocity', 'force', 'muscle', 'target'), ('felt position', 'felt velocity'))
     """
     T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
     checks.positive(effort=effort)

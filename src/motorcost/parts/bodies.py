@@ -23,6 +23,12 @@ class Body(NamedTuple):
     - `dimensions`: the number of axes, 1 to 3.
     - `push`: what a force of 1 N during a step adds to each quantity, or None for a body that
       forces from outside do not move.
+
+    Examples
+    --------
+    >>> hand = mc.parts.point_mass(0.01)
+    >>> hand.A.shape, hand.B.shape, hand.dimensions
+    ((2, 2), (2, 1), 1)
     """
 
     quantities: dict[str, str]
@@ -63,6 +69,12 @@ def point_mass(
     - `muscle`: the time constant in seconds of a muscle that filters the control twice. The
       quantities are then position, velocity, force and muscle. If None, the control is the force,
       and the quantities are position and velocity.
+
+    Examples
+    --------
+    >>> hand = mc.parts.point_mass(0.01, muscle=0.04, dimensions=2)
+    >>> list(hand.quantities), hand.A.shape
+    (['position', 'velocity', 'force', 'muscle'], (4, 4))
     """
     checks.positive(dt=dt, mass=mass)
     checks.nonnegative(damping=damping)
@@ -103,6 +115,11 @@ def eye(dt: Any, *, tau_slow: Any = 0.224, tau_fast: Any = 0.013, dimensions: in
         tau_slow tau_fast theta'' = u - theta - (tau_slow + tau_fast) theta'
 
     Angles are in degrees, time constants in seconds.
+
+    Examples
+    --------
+    >>> list(mc.parts.eye(0.001).quantities)
+    ['angle', 'velocity']
     """
     checks.positive(dt=dt, tau_slow=tau_slow, tau_fast=tau_fast)
     product = tau_slow * tau_fast
@@ -122,7 +139,13 @@ def eye(dt: Any, *, tau_slow: Any = 0.224, tau_fast: Any = 0.013, dimensions: in
 
 
 def cursor(dt: Any, *, unit: str = "m", dimensions: int = 1) -> Body:
-    """A cursor without inertia, whose velocity is the control."""
+    """A cursor without inertia, whose velocity is the control.
+
+    Examples
+    --------
+    >>> list(mc.parts.cursor(0.01, unit="px", dimensions=2).quantities)
+    ['position']
+    """
     checks.positive(dt=dt)
     return Body(
         {"position": unit},

@@ -22,6 +22,12 @@ class Field(NamedTuple):
     - `share`: from the number of controls, T-1, to how strong it is at each of those steps; None
       if it does not change.
     - `present`: the share of it that acts; the agent believes in a share of the whole.
+
+    Examples
+    --------
+    >>> field = mc.parts.curl_field(15.0)
+    >>> field.name, field.present
+    ('curl field', 1.0)
     """
 
     name: str
@@ -36,6 +42,11 @@ def curl_field(strength: Any) -> Field:
 
     A positive strength pushes to the right of the movement (clockwise): F_x = strength v_y and
     F_y = -strength v_x.
+
+    Examples
+    --------
+    >>> mc.parts.curl_field(15.0).name
+    'curl field'
     """
 
     def by_velocity(dimensions: int) -> Any:
@@ -47,12 +58,24 @@ def curl_field(strength: Any) -> Field:
 
 
 def viscous_field(strength: Any) -> Field:
-    """A force against the velocity and in proportion to it, in N s/m."""
+    """A force against the velocity and in proportion to it, in N s/m.
+
+    Examples
+    --------
+    >>> mc.parts.viscous_field(10.0).name
+    'viscous field'
+    """
     return Field("viscous field", lambda dimensions: -strength * jnp.eye(dimensions))
 
 
 def load(force: Any, name: str = "load") -> Field:
-    """A constant force in N, one number per axis."""
+    """A constant force in N, one number per axis.
+
+    Examples
+    --------
+    >>> mc.parts.load((0.0, -1.0)).name
+    'load'
+    """
     return Field(name, force=force)
 
 
@@ -60,6 +83,12 @@ def pulse(force: Any, time: Any, duration: Any, dt: Any, name: str = "pulse") ->
     """A constant force in N that begins at a time and lasts for a duration, in seconds.
 
     A step during only part of which it acts gets that part of the force.
+
+    Examples
+    --------
+    >>> push = mc.parts.pulse(2.0, time=0.5, duration=0.1, dt=0.01)
+    >>> push.name
+    'pulse'
     """
     checks.positive(duration=duration)
 

@@ -25,6 +25,12 @@ class Goal(NamedTuple):
 
     - `terms`: pairs of an expression and its weight.
     - `share`: from T, the number of steps, to how much the goal counts at each of them.
+
+    Examples
+    --------
+    >>> goal = mc.parts.at_end({"velocity": 0.2})
+    >>> goal.terms
+    [('velocity', 0.2)]
     """
 
     terms: list[tuple[Expression, Any]]
@@ -32,23 +38,48 @@ class Goal(NamedTuple):
 
 
 def at_end(weights: Weights) -> Goal:
-    """A goal at the last step."""
+    """A goal at the last step.
+
+    Examples
+    --------
+    >>> mc.parts.at_end({"position - target": 1.0, "velocity": 0.2}).terms
+    [('position - target', 1.0), ('velocity', 0.2)]
+    """
     return last_steps(1, weights)
 
 
 def throughout(weights: Weights) -> Goal:
-    """A goal at every step."""
+    """A goal at every step.
+
+    Examples
+    --------
+    >>> list(mc.parts.throughout({"position": 1.0}).terms)
+    [('position', 1.0)]
+    """
     return Goal(_terms(weights), np.ones)
 
 
 def first_steps(count: int, weights: Weights) -> Goal:
-    """A goal that is held during the first steps."""
+    """A goal that is held during the first steps.
+
+    Examples
+    --------
+    >>> hold = mc.parts.first_steps(5, {"position": 1.0})
+    >>> list(hold.terms)
+    [('position', 1.0)]
+    """
     checks.whole("count", count, 0, "the number of first steps")
     return Goal(_terms(weights), lambda T: (np.arange(T) < count).astype(float))
 
 
 def last_steps(count: int, weights: Weights) -> Goal:
-    """A goal that is held during the last steps."""
+    """A goal that is held during the last steps.
+
+    Examples
+    --------
+    >>> list(mc.parts.last_steps(10, {"position - target": 1.0}).terms)
+    [('position - target', 1.0)]
+    """
     checks.whole("count", count, 0, "the number of last steps")
     return Goal(_terms(weights), lambda T: (np.arange(T) >= T - count).astype(float))
 
@@ -58,6 +89,12 @@ def at_time(time: Any, dt: Any, weights: Weights) -> Goal:
 
     Between two steps it is shared by both in proportion, so that the cost is continuous in the
     time. It must lie within the trial.
+
+    Examples
+    --------
+    >>> goal = mc.parts.at_time(0.15, 0.01, {"position - via": 1.0})
+    >>> list(goal.terms)
+    [('position - via', 1.0)]
     """
 
     def share(T: int) -> Any:

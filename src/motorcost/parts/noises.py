@@ -12,7 +12,14 @@ from motorcost import checks
 
 
 class SignalDependentNoise(NamedTuple):
-    """Noise that grows with the control; see `signal_dependent_noise`."""
+    """Noise that grows with the control; see `signal_dependent_noise`.
+
+    Examples
+    --------
+    >>> noise = mc.parts.signal_dependent_noise(0.5)
+    >>> float(noise.along)
+    0.5
+    """
 
     along: Any
     across: Any = None
@@ -34,6 +41,12 @@ def signal_dependent_noise(along: Any, *, across: Any = None) -> SignalDependent
     - `across`: the SD of the noise in each direction across it, as a fraction of that along it: 1
       for noise that is the same in all directions (Todorov 2005), None for no such noise. On a line
       there is none.
+
+    Examples
+    --------
+    >>> noise = mc.parts.signal_dependent_noise(0.5, across=0.2)
+    >>> float(noise.along), float(noise.across)
+    (0.5, 0.2)
     """
     checks.nonnegative(along=along)
     if across is not None:

@@ -14,6 +14,11 @@ class Point(NamedTuple):
     - `wander`: the SD of its displacement in a step, for a point that moves at random;
       None for one that stays.
     - `unit`: its unit, that of the body's place if it is left out.
+
+    Examples
+    --------
+    >>> mc.parts.Point("target", (0.1, 0.0), spread=0.01).name
+    'target'
     """
 
     name: str

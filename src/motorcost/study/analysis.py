@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -37,6 +37,9 @@ from motorcost.study.settings import Study
 from motorcost.tasks.declare import Task
 from motorcost.tasks.delayed import Delay
 
+if TYPE_CHECKING:
+    from motorcost.plots.style import CaptionedFigure
+
 # What comparisons with baselines call the model of the study.
 THIS_MODEL = "this model"
 
@@ -60,6 +63,24 @@ class Analysis:
     - `baselines`: comparison with models without signal-dependent noise; `impossible`: those that
       contradict the data, and why.
     - `interrupted`: whether the study was interrupted before its end.
+
+    Examples
+    --------
+    >>> mc.io.write_csv(positions, "trials.csv")
+    >>> study = mc.Study(
+    ...     "trials.csv",
+    ...     "reaching",
+    ...     ["effort"],
+    ...     noise=1e-3,
+    ...     starts=1,
+    ...     folds=0,
+    ...     baselines=False,
+    ...     profiles=False,
+    ... )
+    >>> warnings = []
+    >>> analysis = mc.analyse(study, warn=warnings.append)
+    >>> analysis.interrupted, len(analysis.trials.lengths)
+    (False, 8)
     """
 
     study: Study
@@ -80,6 +101,12 @@ class Analysis:
     preparation: tuple[StepRecord, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    def plot(self) -> CaptionedFigure:
+        """Draw trials over the fitted model, and the estimates; see `mc.plots.plot_analysis`."""
+        from motorcost.plots.analyses import plot_analysis
+
+        return plot_analysis(self)
+
 
 def analyse(
     study: Study,
@@ -97,6 +124,24 @@ def analyse(
       it is of the same data and settings, the searches go on from where they were.
 
     Interrupted (Ctrl-C) after the fit has begun, it returns what it has, with `interrupted` set.
+
+    Examples
+    --------
+    >>> mc.io.write_csv(positions, "trials.csv")
+    >>> study = mc.Study(
+    ...     "trials.csv",
+    ...     "reaching",
+    ...     ["effort"],
+    ...     noise=1e-3,
+    ...     starts=1,
+    ...     folds=0,
+    ...     baselines=False,
+    ...     profiles=False,
+    ... )
+    >>> warnings = []
+    >>> analysis = mc.analyse(study, warn=warnings.append)
+    >>> analysis.fit.names
+    ('effort',)
     """
     tell = silent if progress is None else progress
     tell("reading", 0, None)

@@ -35,6 +35,8 @@ REPORT = "report.html"
 FIGURES = "figures"
 # The state of a fit that was interrupted, beside the result of another that was finished.
 STATE = "interrupted.json"
+# The draws of a posterior, whose folder has other files by the names of these.
+POSTERIOR = "posterior.nc"
 
 _DRAFT = re.compile(r"\.new-[0-9a-f]{16}|\.interrupted-[0-9a-f]{16}\.json")
 # Files that may be removed if a result lists them as its own: a result may come from elsewhere.
@@ -141,6 +143,10 @@ class ResultFolder:
 
     def _check_places(self) -> None:
         """Raise if something else is where files of a result go; asked before long work."""
+        if (self.path / POSTERIOR).exists():
+            raise InputError(
+                f"{self.path} holds a posterior: write the fit into a folder of its own"
+            )
         for name in (RESULT, REPORT, STATE):
             if (self.path / name).is_dir():
                 raise InputError(f"cannot write {self.path / name}: it is a folder")

@@ -28,8 +28,9 @@ from motorcost.study.task_lookup import defaults_of
 from motorcost.tasks.declare import Task, parameters
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from pandas import DataFrame
+
+    from motorcost.plots.style import CaptionedFigure
 
 # Conditions that trials are grouped by, unless the user says otherwise.
 _GROUPINGS = ("subject", "condition")
@@ -64,6 +65,12 @@ class Look:
         Of the model, in seconds; of the recording, if there is no model.
     title : str
         What the trials are from.
+
+    Examples
+    --------
+    >>> found = mc.look(mc.io.from_frame(mc.io.to_frame(positions)))
+    >>> len(found.movements), found.steps[0].step
+    (8, 'read')
     """
 
     warnings: tuple[str, ...]
@@ -161,7 +168,7 @@ class Look:
         index = pd.Index(self.movements.labels, name="trial")
         return pd.DataFrame({**measured, **conditions}, index=index)
 
-    def plot(self) -> Figure:
+    def plot(self) -> CaptionedFigure:
         """Draw paths, speeds and end errors; see `mc.plots.plot_look`."""
         from motorcost.plots.overview import plot_look
 
@@ -206,6 +213,12 @@ def look(
     Returns a `Look`, whose `warnings` say what looks wrong: goals in another frame than the hand,
     movements under way at the first sample, trials that hardly move, a step longer than a time
     constant of the body, trials that were merged, units that make no sense.
+
+    Examples
+    --------
+    >>> found = mc.look(mc.io.from_frame(mc.io.to_frame(positions)))
+    >>> len(found.to_frame())
+    8
     """
     if isinstance(source, Movements):
         if task is not None:

@@ -69,72 +69,109 @@ class Data(Table):
     """
 
     file: Names
+    """The recordings: a file or several, relative to the study file."""
     dataset: str | None = None
+    """The name of a public data set that the files are from (`motorcost datasets`)."""
     options: dict[str, Any] | None = None
+    """Options of that data set's reader, as in `{ margin = 0.05 }`."""
     trial: str | Annotated[list[str], Field(min_length=1)] | None = None
+    """The column that numbers trials, or several that do so together; `trial` if left out."""
     time: str | None = None
+    """The column of times; `time` if left out."""
     time_unit: str | None = None
+    """The unit of times: `s` (if left out), `ms` or `us`."""
     channels: Columns | None = None
+    """The recorded columns, as in `["x", "y"]` or `{ position = "x" }`."""
     units: dict[str, str] | None = None
+    """By channel or condition, the unit in the file, as in `{ position = "mm" }`."""
     conditions: Columns | None = None
+    """Columns with one value per trial, as in `{ target = "goal" }`."""
     rate: float | None = None
+    """Samples per second, for data without a column of times."""
     format: str | None = None
+    """The name of a format (`motorcost formats`), where the file's ending does not say it."""
 
 
 class Scale(Table):
     """scale: channels and conditions multiplied by `factor`, now in `unit`."""
 
     factor: float
+    """What values are multiplied by."""
     unit: str
+    """Their unit afterwards."""
     names: Names
+    """Channels and conditions to multiply."""
 
 
 class Along(Table):
     """along: trials turned onto the line from start to goal; see `Movements.along`."""
 
     goal: Pair
+    """The conditions that hold the goal's coordinates."""
     start: Pair | None = None
+    """The conditions that hold the start's; the first sample if left out."""
     channels: Pair | None = None
+    """The two channels to turn; `x` and `y` if left out."""
     names: Pair | None = None
+    """What the channels are called afterwards; `position` and `lateral` if left out."""
 
 
 class Centred(Table):
     """centred: trials shifted so that they start at 0; see `Movements.centred`."""
 
     goal: Names
+    """The conditions that hold the goal's coordinates."""
     start: Names | None = None
+    """The conditions that hold the start's; the first sample if left out."""
     channels: Names | None = None
+    """The channels to shift; `x` and `y` if left out."""
 
 
 class Cut(Table):
     """cut: trials cut to their movement; see `Movements.cut`."""
 
     speed: float | None = None
+    """The threshold, in the channels' unit per second."""
     fraction: float | None = None
+    """Instead of `speed`: the threshold as a fraction of each trial's peak speed."""
     channels: Names | None = None
+    """The channels whose speed it is; `x` and `y` if left out."""
     margin: float | None = None
+    """Seconds to keep before and after the movement."""
     smooth: float | None = None
+    """Seconds over which the speed is averaged before it is compared."""
 
 
 class Least(Table):
     """least: trials left out whose target is nearer, or whose duration is shorter."""
 
     target: float | None = None
+    """The smallest distance of the target, in the unit of the condition."""
     duration: float | None = None
+    """The shortest duration in seconds."""
 
 
 class Prepare(Table):
     """[prepare]: what is done to the recordings, in the order in which the file has it."""
 
     only: dict[str, Chosen | list[Chosen]] | None = None
+    """Conditions whose trials are kept, as in `{ subject = "s01" }`."""
     trials: str | None = None
+    """A range of trials, counted from 1: `1:20`, `21:`, `1::2`."""
     keep: str | None = None
+    """Trials by a condition: true (`outward`), false (`not outward`) or there (`has target`)."""
     scale: Scale | None = None
+    """Multiply channels and conditions."""
     units: dict[str, str] | None = None
+    """By name, units to convert to."""
     along: Along | None = None
+    """Turn trials onto the line from start to goal."""
     centred: Centred | None = None
+    """Shift trials so that they start at 0."""
     cut: Cut | None = None
+    """Cut trials to their movement."""
     least: Least | None = None
+    """Leave out small and short movements."""
 
 
 class Model(Table):
@@ -143,23 +180,36 @@ class Model(Table):
     the senses are late, in all or by name, or a list to compare."""
 
     task: str
+    """One of motorcost's tasks, or `file.py:function`."""
     dt: Seconds | None = None
+    """The model's step in seconds; that of the recordings if left out."""
     lead: Leads = 0.0
+    """Seconds before the first sample at which the model begins; a list is compared."""
     delay: Delays = 0
+    """Steps by which the senses are late, in all or by sense; a list is compared."""
     problem_seed: Whole = 0
+    """Which of the random problems, for `random_problem`."""
     fixed: dict[str, float] = Field(default_factory=dict)
+    """Parameters that are known, where they differ from the task's defaults."""
 
 
 class SupportTable(Table):
     """Where a free parameter can lie: bounds, or a prior; `per` names what each have their own."""
 
     low: float | None = None
+    """Lower bound."""
     high: float | None = None
+    """Upper bound."""
     scale: Literal["log", "linear"] = "log"
+    """Scale of the search between bounds."""
     median: float | None = None
+    """Median of a log-normal prior, whose `sd` is that of the natural logarithm."""
     mean: float | None = None
+    """Mean of a normal prior."""
     sd: float | None = None
+    """Standard deviation of the prior."""
     per: str | None = None
+    """A condition: the parameter has one value for each of its values, as in `"subject"`."""
 
     def support(self) -> supports.Support:
         """The support that the table describes."""
@@ -194,35 +244,53 @@ class ObserverTable(Table):
     SD of the recording noise: one number, or one for each channel by name."""
 
     states: Names | None = None
+    """States that were recorded."""
     noise: float | dict[str, float] = 0.0
+    """SD of the recording noise."""
 
 
 class FitTable(Table):
     """[fit]: how the maximum is searched for."""
 
     seed: Whole = 0
+    """Seed of all random numbers: the same seed gives the same result."""
     starts: Whole = 10
+    """Searches from different points."""
     method: str = "gradient"
+    """`gradient`, `nelder-mead` or `bobyqa`."""
     priors: bool = False
+    """Add the priors of `[free]` to the log likelihood."""
 
 
 class ReportTable(Table):
     """[report]: what is computed after the fit."""
 
     folds: Whole = 5
+    """Folds of the cross-validation."""
     bootstrap: Whole = 0
+    """Simulated data sets to bootstrap from."""
     baselines: bool = True
+    """Fit models without signal-dependent noise for comparison."""
     profiles: bool = True
+    """Compute intervals by profile likelihood."""
 
 
 class StudyFile(Table):
     """A study file as a whole."""
 
     title: str = ""
+    """Title of the report."""
     data: Data
+    """The recordings."""
     prepare: Prepare = Prepare()
+    """What is done to them."""
     model: Model
+    """The task and its known parameters."""
     free: dict[str, Free]
+    """By parameter: `"usual"`, `[low, high]` on a log scale, or a table."""
     observer: ObserverTable = ObserverTable()
+    """What was recorded, and how precisely."""
     fit: FitTable = FitTable()
+    """How the maximum is searched for."""
     report: ReportTable = ReportTable()
+    """What is computed after the fit."""

@@ -6,7 +6,7 @@ one with comments. In Python, and from the command line's options, a `Study` is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,13 @@ class Study:
     - `bootstrap`: data sets to bootstrap from; 0 for none.
     - `baselines`, `profiles`: whether models without signal-dependent noise are fitted for
       comparison, and whether intervals are those of profile likelihoods.
+
+    Examples
+    --------
+    >>> mc.io.write_csv(positions, "trials.csv")
+    >>> study = mc.Study("trials.csv", "reaching", ["effort"], noise=1e-3)
+    >>> study.movements().channels
+    {'position': ''}
     """
 
     files: tuple[Path, ...]
@@ -175,26 +182,35 @@ class Study:
         """The recordings, read and prepared; their notes say what was done."""
         return self.prepared().movements
 
-    def trials(self, movements: Movements | None = None) -> tuple[Trials, tuple[str, ...]]:
+    def trials(
+        self, movements: Movements | None = None, groups: Collection[str] = ()
+    ) -> tuple[Trials, tuple[str, ...]]:
         """The trials on the model's grid, in the model's units, and notes on what was done.
 
         They have no lead yet: the fit adds it. `movements` are what `self.movements()` returned, or
-        some of them; left out, they are read.
+        some of them; left out, they are read. `groups` are conditions to keep besides those that
+        the model takes.
         """
         movements = self.movements() if movements is None else movements
-        selected, dt = self.for_model(movements)
+        selected, dt = self.for_model(movements, groups)
         trials, placing = selected.on_grid(dt)
         return trials, (*selected.notes, *placing)
 
-    def for_model(self, movements: Movements) -> tuple[Movements, float]:
-        """The channels and conditions that the model takes, in its units, and its step."""
+    def for_model(
+        self, movements: Movements, groups: Collection[str] = ()
+    ) -> tuple[Movements, float]:
+        """The channels and conditions that the model takes, in its units, and its step.
+
+        `groups` are conditions to keep besides those.
+        """
+        per = {support.per for support in self.free.values() if support and support.per}
         problem = example_problem(self.task, self.task_name, self.fixed)
         wanted = ForModel(
             task=self.task,
             task_name=self.task_name,
             fixed=self.fixed,
             states=self.states,
-            groups={support.per for support in self.free.values() if support and support.per},
+            groups=per.union(groups),
             named_conditions=self.reading.get("conditions", ()) if self.dataset is None else (),
             dt=self.dt,
         )

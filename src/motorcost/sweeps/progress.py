@@ -19,6 +19,15 @@ class SweepProgress:
     - `seconds_left`: an estimate, None until a row was done in this run.
     - `workers`: the number of Dask workers, 0 if the sweep runs in this process.
     - `dashboard`: the address of the page on which Dask shows its work, None without Dask.
+
+    Examples
+    --------
+    >>> def double(key, value):
+    ...     return {"doubled": 2 * value}
+    >>> seen = []
+    >>> table = mc.sweep(double, {"value": [1, 2]}, progress=seen.append)
+    >>> seen[-1].done, seen[-1].total
+    (2, 2)
     """
 
     done: int

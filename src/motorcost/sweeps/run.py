@@ -60,6 +60,13 @@ def sweep(
 
     The table has the swept names, `repetition`, what the function returned, and `failed`: the
     error that a run ended in, or "". Bugs (`TypeError`, `KeyError`, ...) are raised instead.
+
+    Examples
+    --------
+    >>> def double(key, value):
+    ...     return {"doubled": 2 * value}
+    >>> mc.sweep(double, {"value": [1, 2]})[["value", "doubled"]].values.tolist()
+    [[1, 2], [2, 4]]
     """
     asked = {"repetitions": repetitions, "seed": seed, "call": call, "batch_size": batch_size}
     request = read_request(function, over, **asked, static=static, version=version)

@@ -24,6 +24,12 @@ class Parameter:
     - `support`: the values that it can have, for parameters that can be inferred.
     - `typical`: a plausible value, where the default is none (a spread of 0, or None for a sense
       that there is not), which is no point to begin a search at.
+
+    Examples
+    --------
+    >>> parameter = mc.tasks.parameters(mc.tasks.reaching)["effort"]
+    >>> parameter.unit, parameter.role, str(parameter.support)
+    ('m²/N²', 'cost', 'LogUniform(1e-08, 0.01)')
     """
 
     about: str
@@ -38,6 +44,18 @@ def declare(**parameters: Parameter) -> Callable[[F], F]:
 
     Every declared parameter must be an argument of the task with a default within its support. If a
     typical value is declared, the default may be None, or 0 for a spread.
+
+    Examples
+    --------
+    >>> @mc.tasks.declare(
+    ...     effort=mc.tasks.Parameter("cost of pushing", "1/N²", "cost", mc.LogUniform(1e-6, 1.0))
+    ... )
+    ... def holding(effort=0.01, steps=20):
+    ...     return mc.Problem(
+    ...         steps=steps, A=[[1.0]], B=[[0.1]], H=[[1.0]], W=[[0.1]], Q=[[1.0]], R=[[effort]]
+    ...     )
+    >>> mc.tasks.default_costs(holding)
+    ['effort']
     """
 
     def attach(task: F) -> F:
@@ -67,7 +85,13 @@ def _require_within(name: str, parameter: Parameter, default: Any) -> None:
 
 
 def parameters(task: Task) -> Mapping[str, Parameter]:
-    """Return the declared parameters of a task, by name."""
+    """Return the declared parameters of a task, by name.
+
+    Examples
+    --------
+    >>> list(mc.tasks.parameters(mc.tasks.reaching))[:4]
+    ['effort', 'velocity', 'force', 'motor_noise']
+    """
     declared = getattr(task, "parameters", None)
     if declared is None:
         name = getattr(task, "__name__", repr(task))
@@ -76,21 +100,39 @@ def parameters(task: Task) -> Mapping[str, Parameter]:
 
 
 def parameter_units(task: Task) -> dict[str, str]:
-    """Return the units of a task's parameters, by name; empty for a task that declares none."""
+    """Return the units of a task's parameters, by name; empty for a task that declares none.
+
+    Examples
+    --------
+    >>> mc.tasks.parameter_units(mc.tasks.reaching)["velocity"]
+    's'
+    """
     if getattr(task, "parameters", None) is None:
         return {}
     return {name: parameter.unit for name, parameter in parameters(task).items()}
 
 
 def defaults(task: Task) -> dict[str, Any]:
-    """Return the default values of a task's declared parameters, by name."""
+    """Return the default values of a task's declared parameters, by name.
+
+    Examples
+    --------
+    >>> mc.tasks.defaults(mc.tasks.reaching)["target"]
+    0.1
+    """
     signature = inspect.signature(task)
     return {name: signature.parameters[name].default for name in parameters(task)}
 
 
 def default_costs(task: Task) -> list[str]:
     """Return the names of the costs that a task has unless it is told otherwise: those with a
-    default value."""
+    default value.
+
+    Examples
+    --------
+    >>> mc.tasks.default_costs(mc.tasks.reaching)
+    ['effort', 'velocity', 'force']
+    """
     values = defaults(task)
     return [
         name
@@ -104,6 +146,11 @@ def typical_values(task: Task) -> dict[str, Any]:
     what is declared as typical where the default is 0 or None for "none".
 
     Searches may begin around them.
+
+    Examples
+    --------
+    >>> mc.tasks.typical_values(mc.tasks.reaching)["aim_spread"]
+    0.01
     """
     typical = {name: p.typical for name, p in parameters(task).items() if p.typical is not None}
     return defaults(task) | typical

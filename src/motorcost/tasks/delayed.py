@@ -18,6 +18,12 @@ def delayed(task: Task, steps: Delay) -> Task:
 
     Its parameters are those of the task. A task with a parameter `delay` of its own (`pursuit`)
     gets it instead.
+
+    Examples
+    --------
+    >>> task = mc.tasks.delayed(mc.tasks.reaching, 2)
+    >>> task(steps=12).A.shape
+    (11, 11, 11)
     """
     if isinstance(steps, Mapping):
         return _delayed(task, tuple(sorted(steps.items())))

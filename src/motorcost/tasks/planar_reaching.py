@@ -114,6 +114,12 @@ def planar_reaching(
 
     **Via-points.** The cost has the term (via × distance from the via-point)² at `via_time` seconds
     from the first step.
+
+    Examples
+    --------
+    >>> problem = mc.tasks.planar_reaching(target_x=0.05, target_y=0.08, curl=15.0)
+    >>> problem.control_names, problem.steps
+    (('control_x', 'control_y'), 30)
     """
     checks.nonnegative(
         velocity=velocity, force=force, motor_noise=motor_noise, sensory_noise=sensory_noise

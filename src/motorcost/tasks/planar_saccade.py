@@ -63,6 +63,12 @@ def planar_saccade(
     The control is noisy in proportion to its size, in its direction and, with a share of `across`,
     across it, so that the end points of oblique saccades scatter in ellipses. Angles are measured
     from where the eye is at first; they are taken to be small enough to add like distances.
+
+    Examples
+    --------
+    >>> problem = mc.tasks.planar_saccade(target_x=6.0, target_y=8.0)
+    >>> problem.state_names
+    ('x', 'y', 'velocity_x', 'velocity_y', 'target_x', 'target_y')
     """
     checks.nonnegative(
         motor_noise=motor_noise, process_noise=process_noise, sensory_noise=sensory_noise

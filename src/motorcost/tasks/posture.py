@@ -75,6 +75,12 @@ def posture(
 
     A push of `pulse` N may be added at `pulse_time`, as in experiments on reflexes. The agent does
     not expect it, unless `anticipation` is above 0, and corrects for it when it feels it.
+
+    Examples
+    --------
+    >>> problem = mc.tasks.posture(steps=100, disturbance=0.3)
+    >>> problem.state_names
+    ('position', 'velocity', 'force', 'muscle')
     """
     checks.nonnegative(
         velocity=velocity,

@@ -82,6 +82,12 @@ def pursuit(
     N(0, start_spread²), as in recordings that are read from a file. The agent takes itself to be as
     sure of the first state as if it had known the one before; its first estimate scatters around
     the first state by what it sees wrongly in a first look.
+
+    Examples
+    --------
+    >>> problem = mc.tasks.pursuit(effort=0.1, steps=60)
+    >>> problem.state_names
+    ('target', 'cursor')
     """
     return _pursued(
         _followed(effort, target_noise, cursor_noise, motor_noise, wander, steps, dt, start_spread),
@@ -125,6 +131,12 @@ def subjective_pursuit(
     that the target moves on with a velocity which takes a random walk itself, and disturbed by a
     random walk of another size than it has. The state `target velocity` is part of its estimate,
     and zero in the world.
+
+    Examples
+    --------
+    >>> problem = mc.tasks.subjective_pursuit(believed_drift=0.2, steps=60)
+    >>> problem.believed is not None
+    True
     """
     checks.nonnegative(believed_wander=believed_wander, believed_drift=believed_drift)
     world = _followed(
@@ -152,6 +164,12 @@ def pursuit_starts(problem: Problem, first: Any) -> Float[np.ndarray, "trials st
     - `first` (trials, 2): where target and cursor are at first.
 
     Where what is seen is late, the past is as the present: nothing moved before.
+
+    Examples
+    --------
+    >>> problem = mc.tasks.pursuit(steps=60)
+    >>> mc.tasks.pursuit_starts(problem, [[0.0, 0.1], [0.0, -0.2]]).shape
+    (2, 2)
     """
     first = checks.numbers("first", first)
     if first.ndim != 2 or first.shape[1] != 2:

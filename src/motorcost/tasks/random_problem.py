@@ -51,6 +51,12 @@ def random_problem(
     - `internal_noise`: a factor of E, 0 for none. The text of the paper names E, its formula does
       not.
     - `start_spread`: the SD over trials of the first state around 0, which the agent knows.
+
+    Examples
+    --------
+    >>> task = mc.tasks.random_problem(jax.random.key(0))
+    >>> task(effort_1=0.5, effort_2=0.5).A.shape
+    (49, 5, 5)
     """
     checks.nonnegative(
         additive_noise=additive_noise, internal_noise=internal_noise, start_spread=start_spread

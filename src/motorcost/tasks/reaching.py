@@ -93,6 +93,12 @@ def reaching(
     a spread of its first estimate, `initial_belief_cov`), the experimenter what is recorded. The
     state `target` is where the agent aims, which need not be where a target was shown. The policy
     is optimal on average over such trials.
+
+    Examples
+    --------
+    >>> problem = mc.tasks.reaching(effort=1e-5, velocity=0.2, force=0.02)
+    >>> problem.state_names, problem.steps
+    (('position', 'velocity', 'force', 'muscle', 'target'), 30)
     """
     checks.nonnegative(
         velocity=velocity, force=force, motor_noise=motor_noise, sensory_noise=sensory_noise

@@ -88,6 +88,12 @@ def saccade(
     Trials may differ: the agent aims at target + N(0, aim_spread²), and the eye starts at
     start + N(0, start_spread²) with the velocity N(0, start_speed_spread²); the agent knows both.
     An aim that varies needs angles that are measured from the start (start=0), or hold_start=0.
+
+    Examples
+    --------
+    >>> problem = mc.tasks.saccade(target=5.0)
+    >>> problem.state_names, problem.state_units
+    (('angle', 'velocity', 'target'), ('deg', 'deg/s', 'deg'))
     """
     checks.nonnegative(
         motor_noise=motor_noise, process_noise=process_noise, sensory_noise=sensory_noise

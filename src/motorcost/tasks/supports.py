@@ -25,6 +25,12 @@ class Support:
     - `centre`, `sd`: mean and SD of a normal prior on the search scale, None for a flat prior.
     - `per`: the condition (subject, block) by which trials are grouped, if every group has a value
       of its own; None for one value.
+
+    Examples
+    --------
+    >>> support = mc.LogUniform(1e-4, 1.0)
+    >>> support.low, support.high, support.logarithmic
+    (0.0001, 1.0, True)
     """
 
     low: float
@@ -129,12 +135,24 @@ class Support:
 
 
 def LogUniform(low: float, high: float, *, per: str | None = None) -> Support:
-    """Return a support from `low` to `high`, uniform on the log scale."""
+    """Return a support from `low` to `high`, uniform on the log scale.
+
+    Examples
+    --------
+    >>> print(mc.LogUniform(1e-8, 1e-2))
+    LogUniform(1e-08, 0.01)
+    """
     return Support(low, high, logarithmic=True, per=per)
 
 
 def Uniform(low: float, high: float, *, per: str | None = None) -> Support:
-    """Return a uniform support from `low` to `high`."""
+    """Return a uniform support from `low` to `high`.
+
+    Examples
+    --------
+    >>> print(mc.Uniform(0.01, 0.2))
+    Uniform(0.01, 0.2)
+    """
     return Support(low, high, logarithmic=False, per=per)
 
 
@@ -146,7 +164,13 @@ def LogNormal(
     high: float = math.inf,
     per: str | None = None,
 ) -> Support:
-    """Return a log-normal support: `sd` is in natural logarithms (0.7 is a factor of 2)."""
+    """Return a log-normal support: `sd` is in natural logarithms (0.7 is a factor of 2).
+
+    Examples
+    --------
+    >>> print(mc.LogNormal(1e-5, 0.7))  # most values within a factor of 4 of 1e-5
+    LogNormal(1e-05, 0.7)
+    """
     if isinstance(median, bool) or not isinstance(median, (int, float, np.number)):
         raise InputError(f"the median of a LogNormal must be a number, got {median!r}")
     if not 0 < median < math.inf:
@@ -162,5 +186,11 @@ def Normal(
     high: float = math.inf,
     per: str | None = None,
 ) -> Support:
-    """Return a normal support with this mean and standard deviation."""
+    """Return a normal support with this mean and standard deviation.
+
+    Examples
+    --------
+    >>> print(mc.Normal(0.04, 0.01))
+    Normal(0.04, 0.01)
+    """
     return Support(low, high, logarithmic=False, centre=mean, sd=sd, per=per)

@@ -60,6 +60,12 @@ def tracking(
     between the two plus effort times the squared force. Hand and target start together at 0, the
     hand at rest, or, with the two spreads, the hand at N(0, start_spread²) with the velocity
     N(0, start_speed_spread²), which the agent knows.
+
+    Examples
+    --------
+    >>> problem = mc.tasks.tracking(wander=0.1, steps=60)
+    >>> problem.state_names
+    ('position', 'velocity', 'target')
     """
     checks.nonnegative(
         motor_noise=motor_noise,

@@ -1,4 +1,4 @@
-"""How often intervals cover the truth: `python benchmarks/coverage.py [--sets N]`.
+"""How often intervals cover the truth: `python benchmarks/interval_coverage.py [--sets N]`.
 
 Data sets are simulated at the defaults of each task, or at values that `CASES` names, and fitted.
 Printed for each task, observer and number of trials: the share of 95 % intervals that contain the

@@ -1,0 +1,371 @@
+"""`sample`: from a task, trials and priors to draws of the posterior."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from motorcost import checks
+from motorcost.errors import InputError
+from motorcost.fitting.estimate import fit
+from motorcost.fitting.fitted import Fit
+from motorcost.fitting.progress import Progress, silent
+from motorcost.fitting.specification import takes_arguments
+from motorcost.model.observer import ObserverLike, ObserverSpec
+from motorcost.model.trials import Trials
+from motorcost.posterior.arviz_groups import (
+    log_likelihood_dataset,
+    observed_dataset,
+    parameters_dataset,
+    predictive_dataset,
+    sample_stats_dataset,
+)
+from motorcost.posterior.laplace import (
+    DensityOnHost,
+    Peak,
+    dispersed,
+    find_peak,
+    normal_draws,
+)
+from motorcost.posterior.modes import Hill, modes_of
+from motorcost.posterior.nuts import run_nuts
+from motorcost.posterior.priors import Prior, prior_of
+from motorcost.posterior.result import Posterior
+from motorcost.posterior.smc import sample_smc
+from motorcost.posterior.target import Target
+from motorcost.posterior.words import convergence_table, mixing, too_narrow, verdicts_of_chains
+from motorcost.tasks import parameters as declared_parameters
+from motorcost.tasks.declare import Task
+from motorcost.tasks.supports import Support
+
+Priors = Mapping[str, Any] | Sequence[str]
+SamplingMethod = Literal["nuts", "smc", "laplace"]
+METHODS = ("nuts", "smc", "laplace")
+# Maxima of the posterior from which chains begin: those at most this much below the best.
+WITHIN_REACH = 10.0
+# Draws of the prior that are kept.
+PRIOR_DRAWS = 1_000
+
+
+def sample(
+    task: Task,
+    trials: Trials,
+    priors: Priors,
+    *,
+    key: Any,
+    method: SamplingMethod = "nuts",
+    fixed: Mapping[str, Any] | None = None,
+    observer: ObserverLike = None,
+    group: str | None = None,
+    common: Sequence[str] = (),
+    spreads: Mapping[str, float] | None = None,
+    between: str | None = None,
+    n_chains: int = 4,
+    n_draws: int = 1_000,
+    n_warmup: int = 200,
+    target_accept: float = 0.7,
+    n_starts: int = 6,
+    starts: Sequence[Mapping[str, float]] = (),
+    predictive: bool = True,
+    progress: Progress | None = None,
+) -> Posterior:
+    """Draw parameters from their posterior, given trials.
+
+    - `task`, `trials`, `fixed`, `observer`: as `fit` takes them.
+    - `priors`: by name, `mc.LogNormal(1e-5, 1.0)` or another of the package, or a distribution of
+      NumPyro; None, or a list of names, takes the usual support.
+    - `method`: "nuts" (NumPyro's No-U-Turn sampler, begun at every maximum that `fit` finds),
+      "smc" (tempered sequential Monte Carlo: several modes with their weights, and the evidence)
+      or "laplace" (a normal distribution around the highest maximum: quick).
+    - `group`: the condition of the trials (`"subject"`) whose groups have values of their own,
+      drawn from a population whose mean and spread are inferred. `common`: parameters that are the
+      same in all groups. `spreads`: the SD of the half-normal prior of a parameter's spread.
+      `between`: a condition (`"age"`) whose levels have population means of their own.
+    - `n_chains`, `n_draws`, `n_warmup`: chains (with "smc", populations), draws of each, and draws
+      before that, which adapt the sampler and are dropped.
+    - `target_accept`: for "nuts", larger values take smaller steps.
+    - `n_starts`, `starts`: of the fit that comes first.
+    - `predictive`: whether to simulate movements and infer beliefs at some of the draws.
+    - `progress`: called with what is being done, how much is done, and of how much.
+
+    Returns a `Posterior`, which ArviZ opens. Interrupted (Ctrl-C) while chains run, it returns the
+    draws so far and says so.
+
+    Examples
+    --------
+    >>> post = mc.sample(
+    ...     mc.tasks.reaching,
+    ...     positions,
+    ...     {"effort": mc.LogNormal(1e-5, 1.0)},
+    ...     observer=camera,
+    ...     method="laplace",
+    ...     n_chains=1,
+    ...     n_draws=50,
+    ...     n_starts=1,
+    ...     predictive=False,
+    ...     key=jax.random.key(0),
+    ... )
+    >>> post.posterior["effort"].shape  # (chain, draw)
+    (1, 50)
+    """
+    checks.random_key(key)
+    checks.one_of("method", method, METHODS)
+    checks.whole("n_chains", n_chains, 1, "chains")
+    checks.whole("n_draws", n_draws, 2, "draws of each chain")
+    checks.whole("n_warmup", n_warmup, 10, "draws that adapt the sampler")
+    if not 0 < target_accept < 1:
+        raise InputError(f"target_accept lies between 0 and 1, got {target_accept!r}")
+    report = silent if progress is None else progress
+    by_name = priors_by_name(task, priors, observer)
+    settings = {"n_draws": n_draws, "n_warmup": n_warmup, "target_accept": target_accept}
+    search = {"fixed": fixed, "observer": observer, "n_starts": n_starts, "starts": starts}
+    if group is not None:
+        from motorcost.posterior.people import sample_people
+
+        if method != "nuts":
+            raise InputError(f'groups are sampled by method="nuts", not {method!r}')
+        return sample_people(
+            task,
+            trials,
+            by_name,
+            key=key,
+            group=group,
+            common=common,
+            spreads=spreads or {},
+            between=between,
+            search=search,
+            n_chains=n_chains,
+            settings=settings,
+            predictive=predictive,
+            report=report,
+        )
+    if common or spreads or between is not None:
+        raise InputError("common, spreads and between need group=, the condition that people are")
+    found = first_fit(task, trials, by_name, key, search, report)
+    target = target_of(found, by_name)
+    return _sampled(target, found, method, key, n_chains, settings, predictive, report)
+
+
+def priors_by_name(task: Task, priors: Priors, observer: ObserverLike) -> dict[str, Prior | None]:
+    """The prior of each parameter; None for its usual support, which only `fit` knows."""
+    if isinstance(priors, str) or not isinstance(priors, (Mapping, Sequence)) or not priors:
+        raise InputError(f"priors must name parameters with their priors, got {priors!r}")
+    given = priors if isinstance(priors, Mapping) else dict.fromkeys(priors)
+    declared = declared_parameters(task) if hasattr(task, "parameters") else {}
+    noises = observer.parameters if isinstance(observer, ObserverSpec) else ()
+    found: dict[str, Prior | None] = {}
+    for name, prior in given.items():
+        if callable(task) and name not in noises:
+            checks.one_of("parameter", name, [*takes_arguments(task), *noises])
+        usual = declared[name].support if name in declared else None
+        if prior is None and name in declared and usual is None:
+            raise InputError(
+                f"{name} has no usual prior: give one, as in priors={{'{name}': "
+                "mc.LogNormal(median, sd)}"
+            )
+        found[name] = None if prior is None else prior_of(name, prior, usual)
+    return found
+
+
+def first_fit(
+    task: Task,
+    trials: Trials,
+    priors: Mapping[str, Prior | None],
+    key: Any,
+    search: Mapping[str, Any],
+    report: Progress,
+) -> Fit:
+    """The maxima of the posterior, from which samplers begin."""
+    free: dict[str, Support | None] = {
+        name: None if prior is None else prior.support for name, prior in priors.items()
+    }
+    found = fit(task, trials, free, key=key, priors=True, progress=report, **search)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    for values in search["starts"]:
+        point = np.asarray(found.objective.point(values))
+        value = float(found.objective.log_likelihoods(jnp.asarray(point)).sum())
+        if not np.isfinite(value):
+            shown = ", ".join(f"{name}={number:g}" for name, number in values.items())
+            raise InputError(f"the trials have no likelihood at the start {shown}: it is -inf")
+    return found
+
+
+def target_of(found: Fit, priors: Mapping[str, Prior | None]) -> Target:
+    """The posterior density of a fit's trials; usual supports stand for priors that were left
+    out."""
+    supports = {c.parameter: c.support for c in found.objective.coordinates}
+    in_order = [priors[name] or Prior(support) for name, support in supports.items()]
+    return Target(found.objective, tuple(in_order))
+
+
+def _sampled(
+    target: Target,
+    found: Fit,
+    method: SamplingMethod,
+    key: Any,
+    n_chains: int,
+    settings: Mapping[str, Any],
+    predictive: bool,
+    report: Progress,
+) -> Posterior:
+    n_draws = settings["n_draws"]
+    keys = jax.random.split(key, 4)
+    attributes: dict[str, Any] = {"method": method, **settings}
+    peaks, hills = peaks_of(target, found)
+    best = peaks[0]
+    verdicts: list[str] = []
+    if method == "laplace":
+        free = normal_draws(best, keys[0], n_chains, n_draws)
+        stats = {"lp": np.full(free.shape[:2], np.nan)}
+        attributes |= {"log_evidence": best.log_evidence}
+        verdicts.append(
+            "a normal distribution around the highest maximum, not the posterior itself: "
+            'method="nuts" or "smc" draw from that'
+        )
+        if len(peaks) > 1:
+            verdicts.append(f"{len(peaks)} maxima were found, of which this is one")
+    elif method == "smc":
+        drawn = sample_smc(
+            target, keys[0], n_draws=n_draws, n_populations=n_chains, progress=report
+        )
+        free = drawn.points
+        stats = {"lp": np.full(free.shape[:2], np.nan)}
+        evidence = {"log_evidence": drawn.log_evidence}
+        attributes |= evidence | {"log_evidence_error": drawn.log_evidence_error}
+    else:
+        chains = [peaks[i % len(peaks)] for i in range(n_chains)]
+        if len(peaks) > n_chains:
+            verdicts.append(
+                f"{len(peaks)} maxima were found, and only {n_chains} of them have a chain: use "
+                'n_chains= or method="smc"'
+            )
+        starts = dispersed(DensityOnHost(target, found.size), chains, keys[1])
+        run = run_nuts(
+            target,
+            starts,
+            np.stack([peak.covariance for peak in chains]),
+            keys[0],
+            progress=report,
+            **settings,
+        )
+        free = run.draws
+        stats = {
+            "lp": run.log_density,
+            "acceptance_rate": run.accept,
+            "n_steps": run.leapfrogs,
+            "diverging": run.diverging,
+        }
+        if run.interrupted:
+            verdicts.append(f"interrupted after {free.shape[1]} of {n_draws} draws")
+            if free.shape[1] < 2:
+                raise KeyboardInterrupt
+    points = on_search_scale(target, free)
+    posterior = parameters_dataset(found.objective, points)
+    modes = modes_of(points, hills)
+    verdicts += _verdicts(method, posterior, stats, modes, settings)
+    verdicts += too_narrow(found)
+    report("predicting", 0, None)
+    groups = _groups(target, posterior, points, stats, keys[2], predictive=predictive)
+    return assembled(groups, attributes, verdicts, key)
+
+
+def _verdicts(
+    method: str, posterior: Any, stats: Mapping[str, Any], modes: Any, settings: Any
+) -> list[str]:
+    if method == "smc":
+        explained = [modes.words()] if modes.words() else []
+        return [*explained, *mixing(convergence_table(posterior))]
+    if method == "laplace":
+        return []
+    apart = modes.words_of_chains()
+    accept = settings["target_accept"]
+    of_chains = verdicts_of_chains(posterior, dict(stats), target_accept=accept)
+    return [*([apart] if apart else []), *of_chains]
+
+
+def peaks_of(target: Target, found: Fit) -> tuple[list[Peak], list[Hill]]:
+    """The maxima of the posterior on the unconstrained scale, the highest first, and on the search
+    scale, within reach of the best."""
+    evaluate = DensityOnHost(target, found.size)
+    peaks: list[Peak] = []
+    for maximum in found.maxima:
+        if maximum.below > WITHIN_REACH:
+            continue
+        start = np.asarray(target.to_unconstrained(jnp.asarray(maximum.point)))
+        peak = find_peak(evaluate, start)
+        if all(_apart(peak, other) for other in peaks):
+            peaks.append(peak)
+    peaks.sort(key=lambda peak: -peak.log_density)
+    return peaks, [_hill(target, peak, peaks[0].log_density) for peak in peaks]
+
+
+def _apart(peak: Peak, other: Peak) -> bool:
+    """Whether two maxima are different ones: more than half a standard error apart."""
+    gap = peak.point - other.point
+    return bool(gap @ np.linalg.solve(other.covariance, gap) > 0.25)
+
+
+def _hill(target: Target, peak: Peak, best: float) -> Hill:
+    """A maximum on the search scale, with the parameters there."""
+    slopes = np.asarray(jax.jacfwd(target.to_search_scale)(jnp.asarray(peak.point)))
+    point = np.asarray(target.to_search_scale(jnp.asarray(peak.point)))
+    covariance = slopes @ peak.covariance @ slopes.T
+    values = {name: float(value) for name, value in target.objective.values(point).items()}
+    return Hill(point, np.linalg.pinv(covariance), peak.log_density - best, values)
+
+
+def on_search_scale(density: Any, free: np.ndarray) -> np.ndarray:
+    """Draws (chain, draw, k) as points of the objective (chain, draw, p)."""
+    return np.asarray(jax.jit(jax.vmap(jax.vmap(density.to_search_scale)))(jnp.asarray(free)))
+
+
+def _groups(
+    target: Target,
+    posterior: Any,
+    points: np.ndarray,
+    stats: Mapping[str, np.ndarray],
+    key: Any,
+    *,
+    predictive: bool,
+) -> dict[str, Any]:
+    """The groups of a posterior, by ArviZ's names."""
+    objective = target.objective
+    prior = on_search_scale(target, np.asarray(target.draw_prior(key, PRIOR_DRAWS))[None])
+    groups = {
+        "posterior": posterior,
+        "sample_stats": sample_stats_dataset(stats),
+        "log_likelihood": log_likelihood_dataset(objective, points),
+        "prior": parameters_dataset(objective, prior),
+        "observed_data": observed_dataset(objective),
+    }
+    if predictive:
+        keys = jax.random.split(key)
+        groups["posterior_predictive"] = predictive_dataset(
+            objective, points, keys[0], beliefs=True
+        )
+        groups["prior_predictive"] = predictive_dataset(objective, prior, keys[1], beliefs=False)
+    return groups
+
+
+def assembled(
+    groups: dict[str, Any], attributes: Mapping[str, Any], verdicts: Sequence[str], key: Any
+) -> Posterior:
+    """A posterior of these groups, with how it was made: versions, seed and settings."""
+    from importlib.metadata import version
+
+    made = {f"{name}_version": version(name) for name in ("motorcost", "jax", "numpyro", "arviz")}
+    seed = np.asarray(jax.random.key_data(key)).tolist()
+    attributes = {
+        **attributes,
+        **made,
+        "key": json.dumps(seed),
+        "verdicts": json.dumps([*verdicts]),
+    }
+    groups["posterior"].attrs.update(attributes)
+    return Posterior(**groups)

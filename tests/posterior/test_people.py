@@ -1,0 +1,138 @@
+"""Groups of people: the population is recovered, and people are shrunk as their trials allow."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_sampling import coasting
+
+import motorcost as mc
+from motorcost.fitting.batching import log_likelihoods_along
+from motorcost.fitting.specification import make_objective
+from motorcost.posterior.population import Population
+from motorcost.posterior.priors import Prior
+from motorcost.posterior.sampling import sample
+
+PEOPLE = 8
+FEW, MANY = 2, 60
+MEAN, SPREAD = 0.1, 1.0
+
+
+def made(ages=None):
+    rng = np.random.default_rng(3)
+    truth = np.exp(np.log(MEAN) + SPREAD * rng.normal(size=PEOPLE))
+    truth[0], truth[1] = MEAN * np.exp(2.0), MEAN * np.exp(2.0)  # the same, apart from the others
+    parts = []
+    for i, effort in enumerate(truth):
+        problem = coasting(effort=float(effort))
+        n = {0: FEW, 1: MANY}.get(i, 15)
+        trials = mc.simulate(problem, mc.solve(problem), n_trials=n, key=jax.random.key(i))
+        labels = {"subject": f"p{i}"} | ({} if ages is None else {"age": ages[i]})
+        parts.append(trials.with_conditions(**labels))
+    return truth, mc.concatenate(parts)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    truth, trials = made(["young", "aged"] * (PEOPLE // 2))
+    post = sample(
+        coasting,
+        trials,
+        {"effort": mc.LogUniform(1e-4, 1e2)},
+        group="subject",
+        between="age",
+        key=jax.random.key(0),
+        n_chains=2,
+        n_draws=150,
+        n_warmup=80,
+        n_starts=2,
+        predictive=False,
+    )
+    return truth, post
+
+
+def test_population_and_people_are_recovered(drawn):
+    truth, post = drawn
+    logs = np.log(post.posterior.effort)
+    apart = (logs.mean(("chain", "draw")) - np.log(truth)) / logs.std(("chain", "draw"))
+    assert (np.abs(apart[1:]) < 3.5).all()
+    spread = post.posterior.effort_spread.values
+    assert abs(spread.mean() - np.log(truth).std(ddof=1)) < 3 * spread.std()
+    for number, level in enumerate(["young", "aged"]):
+        mean = np.log(post.posterior.effort_mean.sel(age=level)).values
+        assert abs(mean.mean() - np.log(truth[number::2]).mean()) < 3.5 * mean.std()
+
+
+def test_few_trials_are_shrunk_and_many_are_not(drawn):
+    _, post = drawn
+    logs = np.log(post.posterior.effort).mean(("chain", "draw")).values
+    alone = json.loads(post.posterior.attrs["alone"])["effort"]
+    own = np.log([alone[f"p{i}"][0] for i in range(PEOPLE)])
+    errors = np.log([alone[f"p{i}"][2] / alone[f"p{i}"][0] for i in range(PEOPLE)]) / 1.96
+    spread = float(post.posterior.effort_spread.mean())
+    young = float(np.log(post.posterior.effort_mean.sel(age="young")).mean())
+    aged = float(np.log(post.posterior.effort_mean.sel(age="aged")).mean())
+    shrunk = errors**2 / (errors**2 + spread**2)
+    expected = own + shrunk * (np.where(np.arange(PEOPLE) % 2, aged, young) - own)
+    assert shrunk[0] > 3 * shrunk[1]
+    assert abs(logs[1] - own[1]) < 0.35 * errors[1]
+    assert (np.abs(logs - expected) < 0.35 * errors)[2:].all()
+    # Two trials have no normal likelihood: the person's posterior on a grid, in that population.
+    grid = np.linspace(-7.0, 5.0, 97)
+    first = made()[1][np.arange(FEW)]
+    objective = make_objective(coasting, first, {"effort": mc.LogUniform(1e-4, 1e3)})
+    values = log_likelihoods_along(objective, grid[:, None]) - 0.5 * ((grid - young) / spread) ** 2
+    weights = np.exp(values - values.max()) / np.exp(values - values.max()).sum()
+    mean = (weights * grid).sum()
+    sd = np.sqrt((weights * (grid - mean) ** 2).sum())
+    assert abs(logs[0] - mean) < 0.3 * sd
+
+
+def test_a_contrast_is_the_difference_of_means(drawn):
+    _, post = drawn
+    contrast = post.posterior.effort_log_ratio.sel(contrast="young - aged").values
+    means = np.log(post.posterior.effort_mean)
+    expected = means.sel(age="young").values - means.sel(age="aged").values
+    np.testing.assert_allclose(contrast, expected, atol=1e-9)
+    assert "effort_log_ratio[young - aged]" in post.interval()
+
+
+def test_how_much_is_told_changes_the_scale_but_not_the_density():
+    _, trials = made()
+    prior = Prior(mc.LogUniform(1e-4, 1e2))
+    objective = make_objective(coasting, trials, {"effort": prior.support.grouped_by("subject")})
+    told = [jnp.full((PEOPLE, 1), w) for w in (0.0, 0.6)]
+    centred, half = (
+        Population(objective, (prior,), (), w, spread_scales=(1.0,), level=(0,) * PEOPLE)
+        for w in told
+    )
+    free = jax.random.normal(jax.random.key(0), (2 + PEOPLE,))
+    point = centred.to_search_scale(free)
+    parts = half.parts(free)
+    mean, spread = half.means(parts)[0], jnp.exp(parts.log_spreads)
+    x = 0.6 * mean + (point[:, None] - mean) / spread**0.4
+    same = half.joined(jax.tree.map(lambda p: p, parts)).at[2:].set(x[:, 0])
+    np.testing.assert_allclose(half.to_search_scale(same), point, rtol=1e-10)
+    # x moves less than a person's value, by the spread to the power 1 - w.
+    slopes = PEOPLE * (1.0 - 0.4) * float(parts.log_spreads[0])
+    np.testing.assert_allclose(half.log_prior(same), centred.log_prior(free) - slopes, rtol=1e-10)
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"between": "subject_age"}, "no condition 'subject_age'"),
+        ({"between": "age"}, "p0 has several values of age"),
+        ({"common": ["effort"]}, "all parameters are common"),
+        ({"common": ["force"]}, "force has no prior"),
+        ({"spreads": {"effort": -1.0}}, "spread of effort must be a positive number"),
+    ],
+)
+def test_bad_groups(options, match):
+    _, trials = made()
+    trials = trials.with_conditions(age=np.arange(len(trials)) % 2)
+    with pytest.raises(mc.InputError, match=match):
+        sample(coasting, trials, ["effort"], group="subject", key=jax.random.key(0), **options)

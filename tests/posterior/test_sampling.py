@@ -1,0 +1,252 @@
+"""Posteriors by NUTS and by Laplace's approximation, against numerical integration."""
+
+import arviz_quiet
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from numpyro.infer import MCMC, NUTS
+from numpyro.infer.util import log_density
+
+import motorcost as mc
+from motorcost.fitting.batching import log_likelihoods_along
+from motorcost.fitting.specification import make_objective
+from motorcost.posterior.calibration import SAMPLERS
+from motorcost.posterior.likelihoods import Likelihood, factor
+from motorcost.posterior.priors import prior_of
+from motorcost.posterior.result import load_posterior
+from motorcost.posterior.sampling import sample
+from motorcost.posterior.target import Target
+from motorcost.posterior.words import convergence_table
+
+DRAWS = 300
+
+
+def coasting(*, effort=0.1, target=1.0, steps=6, dt=0.1):
+    """A point that is pushed, with noise that does not depend on the control: C = D = 0."""
+    A = jnp.array([[1.0, dt, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    B = jnp.array([[0.0], [dt], [0.0]])
+    goal = jnp.array([1.0, 0.0, -1.0])
+    return mc.Problem(
+        A=A,
+        B=B,
+        H=jnp.eye(3)[:2],
+        Q=jnp.zeros((steps, 3, 3)).at[-1].set(jnp.outer(goal, goal)),
+        R=effort * jnp.eye(1) / steps,
+        V=jnp.diag(jnp.array([0.01, 0.1, 0.0])),
+        W=0.05 * jnp.eye(2),
+        initial_belief=jnp.array([0.0, 0.0, target]),
+        dt=dt,
+        states=["position", "velocity", "target"],
+        steps=steps,
+    )
+
+
+@pytest.fixture(scope="module")
+def trials():
+    problem = coasting()
+    return mc.simulate(problem, mc.solve(problem), n_trials=8, key=jax.random.key(0))
+
+
+@pytest.fixture(scope="module")
+def prior():
+    return {"effort": mc.LogNormal(0.1, 1.0)}
+
+
+@pytest.fixture(scope="module")
+def drawn(trials, prior):
+    return sample(coasting, trials, prior, key=jax.random.key(0), n_draws=DRAWS, n_starts=2)
+
+
+@pytest.fixture(scope="module")
+def reaches(trials):
+    return Likelihood(coasting, trials, {"effort": mc.LogUniform(1e-4, 1e2)})
+
+
+@pytest.fixture(scope="module")
+def grid(trials, prior):
+    """Points on the search scale, their posterior weights, and the log evidence."""
+    fit = mc.fit(coasting, trials, prior, key=jax.random.key(0), n_starts=2)
+    points = np.linspace(np.log(0.1) - 5, np.log(0.1) + 5, 801)
+    of_prior = -0.5 * (points - np.log(0.1)) ** 2 - 0.5 * np.log(2 * np.pi)
+    values = log_likelihoods_along(fit.objective, points[:, None]) + of_prior
+    weights = np.exp(values - values.max())
+    step = points[1] - points[0]
+    return points, weights / weights.sum(), values.max() + np.log(weights.sum() * step)
+
+
+def test_nuts_equals_integration_on_a_grid(drawn, grid):
+    points, weights, _ = grid
+    mean = (weights * points).sum()
+    sd = np.sqrt((weights * (points - mean) ** 2).sum())
+    logs = np.log(drawn.posterior.effort.values)
+    effective = convergence_table(np.log(drawn.posterior))["effort"]["ess_bulk"]
+    assert effective > 300
+    error = sd / np.sqrt(effective)
+    assert abs(logs.mean() - mean) < 4 * error
+    assert abs(logs.std() - sd) < 4 * error
+    edges = np.interp([0.025, 0.975], np.cumsum(weights), points)
+    assert abs((logs < edges[0]).mean() - 0.025) < 0.02
+    assert abs((logs > edges[1]).mean() - 0.025) < 0.02
+
+
+def test_arviz_takes_it(drawn):
+    az = arviz_quiet.az
+    table = az.summary(drawn)
+    assert table.loc["effort", "r_hat"] <= 1.01
+    assert np.isfinite(az.loo(drawn).elpd_loo)
+    assert drawn.verdicts == []
+    assert "effort" in drawn.summary()
+    assert drawn.posterior_predictive.observed.shape[2:] == drawn.observed_data.observed.shape
+    beliefs = drawn.posterior_predictive.belief
+    assert beliefs.dims == ("chain", "draw", "trial", "time", "state")
+    assert np.isfinite(beliefs.values).all()
+
+
+def test_log_likelihoods_are_those_of_the_draws(drawn, trials):
+    kept = drawn.log_likelihood.trials.isel(chain=1, draw=-1)
+    number = int(kept.draw)
+    effort = float(drawn.posterior.effort.isel(chain=1).sel(draw=number))
+    expected = mc.log_likelihood(coasting(effort=effort), trials, per_trial=True)
+    np.testing.assert_allclose(kept, expected, rtol=1e-8)
+
+
+def test_laplace_is_quick_and_near(trials, prior, grid):
+    post = sample(
+        coasting,
+        trials,
+        prior,
+        key=jax.random.key(0),
+        method="laplace",
+        n_draws=DRAWS,
+        n_starts=2,
+        predictive=False,
+    )
+    points, weights, log_evidence = grid
+    mean = (weights * points).sum()
+    sd = np.sqrt((weights * (points - mean) ** 2).sum())
+    logs = np.log(post.posterior.effort.values)
+    assert abs(logs.mean() - mean) < 0.3 * sd
+    assert 0.8 < logs.std() / sd < 1.2
+    assert abs(post.log_evidence - log_evidence) < 0.1
+    assert "not the posterior itself" in post.summary()
+
+
+def test_a_saved_posterior_is_read_again(drawn, tmp_path):
+    again = load_posterior(drawn.save(tmp_path / "posterior.nc"))
+    np.testing.assert_array_equal(again.posterior.effort, drawn.posterior.effort)
+    assert again.posterior.attrs["key"] == drawn.posterior.attrs["key"]
+    assert again.summary() == drawn.summary()
+    assert [file.name for file in tmp_path.iterdir()] == ["posterior.nc"]
+
+
+def model_around(reaches):
+    effort = numpyro.sample("effort", dist.LogNormal(jnp.log(0.1), 1.0))
+    factor("reaches", reaches, effort=effort)
+
+
+def test_a_numpyro_model_around_the_likelihood(reaches, trials):
+    efforts = jnp.array([0.05, 0.3])
+    of_model = jax.vmap(lambda e: log_density(model_around, (reaches,), {}, {"effort": e})[0])
+    for effort, value in zip(efforts, of_model(efforts), strict=True):
+        prior = dist.LogNormal(jnp.log(0.1), 1.0).log_prob(effort)
+        expected = prior + mc.log_likelihood(coasting(effort=float(effort)), trials)
+        np.testing.assert_allclose(value, expected, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_numpyros_own_sampler_of_such_a_model(reaches, drawn):
+    runs = MCMC(
+        NUTS(model_around, dense_mass=True),
+        num_warmup=100,
+        num_samples=200,
+        num_chains=2,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
+    runs.run(jax.random.key(3), reaches)
+    logs, ours = np.log(runs.get_samples()["effort"]), np.log(drawn.posterior.effort.values)
+    assert abs(logs.mean() - ours.mean()) < 4 * ours.std() / np.sqrt(80)
+
+
+def test_a_likelihood_refuses_other_parameters(reaches):
+    with pytest.raises(mc.InputError, match="takes effort, got force"):
+        reaches(force=1.0)
+    with pytest.raises(mc.InputError, match="shape"):
+        reaches(effort=jnp.ones(3))
+
+
+@pytest.mark.parametrize("method", ["laplace", "nuts"])
+def test_calibration_samples_the_same_posterior(method, trials, prior, grid):
+    objective = make_objective(coasting, trials, prior)
+    target = Target(objective, (prior_of("effort", prior["effort"], None),))
+    points = SAMPLERS[method](target, jax.random.key(5), 300)
+    drawn = np.asarray(jax.vmap(jax.vmap(target.to_search_scale))(jnp.asarray(points)))[..., 0]
+    points, weights, _ = grid
+    mean = (weights * points).sum()
+    sd = np.sqrt((weights * (points - mean) ** 2).sum())
+    assert drawn.shape == (1, 300)
+    assert abs(drawn.mean() - mean) < 0.3 * sd
+    assert 0.8 < drawn.std() / sd < 1.2
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        mc.LogUniform(1e-3, 10.0),
+        mc.Uniform(0.0, 2.0),
+        mc.LogNormal(0.1, 0.7),
+        mc.Normal(0.3, 0.2, low=0.1),
+        mc.Normal(-0.5, 0.4, high=0.2),
+        dist.Gamma(2.0, 5.0),
+        dist.Beta(2.0, 3.0),
+        dist.LogUniform(1e-3, 10.0),
+        dist.Normal(1.0, 2.0),
+    ],
+    ids=lambda prior: type(prior).__name__ if not isinstance(prior, mc.Support) else str(prior),
+)
+def test_priors_integrate_to_one_and_come_back(prior):
+    known = prior_of("effort", prior, None)
+    free = jnp.linspace(-40.0, 40.0, 40_001)
+    density = jnp.exp(known.log_density_free(free))
+    assert abs(float(jnp.trapezoid(density, free)) - 1) < 2e-4
+    near = jnp.linspace(-3.0, 3.0, 7)
+    np.testing.assert_allclose(known.to_unconstrained(known.to_search_scale(near)), near, atol=1e-6)
+    draws = known.to_unconstrained(known.draw(jax.random.key(0), (4_000,)))
+    mean = float(jnp.trapezoid(density * free, free))
+    sd = float(jnp.sqrt(jnp.trapezoid(density * (free - mean) ** 2, free)))
+    assert abs(float(draws.mean()) - mean) < 4 * sd / np.sqrt(4_000)
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+@pytest.mark.parametrize(
+    ("priors", "options", "match"),
+    [
+        ({"effort": mc.LogUniform(1e3, 1e4)}, {}, "lies outside of the values"),
+        ({"effort": mc.Normal(0.0, 1.0)}, {}, "effort must be positive"),
+        ({"effort": dist.Normal(0.0, 1.0)}, {}, "effort must be positive"),
+        ({"effort": dist.Poisson(3.0)}, {}, "must be continuous"),
+        ({"effort": dist.Normal(jnp.zeros(3), 1.0)}, {}, "of one number"),
+        ({"effort": 3.0}, {}, "must be one of the package"),
+        ({"efort": None}, {}, "effort"),
+        ({"steps": None}, {}, "steps"),
+        ({}, {}, "priors must name"),
+        (["effort"], {"method": "gibbs"}, "method"),
+        (["effort"], {"n_draws": 1}, "n_draws"),
+        (["effort"], {"target_accept": 1.0}, "target_accept"),
+        (["effort"], {"common": ["effort"]}, "need group="),
+        (["effort"], {"group": "subject"}, "no condition 'subject'"),
+        (["effort"], {"group": "target"}, "a population needs at least two"),
+        (["effort"], {"group": "target", "method": "smc"}, "sampled by method"),
+        (["effort"], {"starts": [{"effort": 1e9}]}, "must lie in"),
+    ],
+)
+def test_bad_input(priors, options, match):
+    channels = mc.tasks.reaching().state_names
+    trials = mc.Trials.recorded(
+        np.zeros((2, 30, 5)), dt=0.01, channels=channels, conditions={"target": [0.1, 0.1]}
+    )
+    with pytest.raises(mc.InputError, match=match):
+        sample(mc.tasks.reaching, trials, priors, key=jax.random.key(0), **options)
