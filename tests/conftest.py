@@ -1,5 +1,6 @@
 import contextlib
 import ctypes
+import functools
 import gc
 import os
 import signal
@@ -28,7 +29,26 @@ jax.config.update("jax_enable_x64", True)
 gc.set_threshold(200_000, 50, 100)
 
 
+check_signature = jaxtyping.jaxtyped
+inner_functions = set()
+
+
+def check_inner_functions_once(function=None, *, typechecker):
+    """The decorator of the import hook, except that a function that another one makes is checked
+    only as it is made for the first time: it is made at every call of the other, in traced code
+    for each program, and to make the check takes longer than to trace most of them."""
+    if function is None:
+        return functools.partial(check_inner_functions_once, typechecker=typechecker)
+    code = getattr(function, "__code__", None)
+    if code in inner_functions:
+        return function
+    if code is not None and "<locals>" in function.__qualname__:
+        inner_functions.add(code)
+    return check_signature(function, typechecker=typechecker)
+
+
 # Shapes in the package's signatures are checked at every call the tests make.
+jaxtyping.jaxtyped = check_inner_functions_once
 with jaxtyping.install_import_hook("motorcost", "beartype.beartype"):
     import motorcost  # noqa: F401
     from motorcost.numerics import compiling
@@ -50,9 +70,11 @@ settings.load_profile("motorcost")
 
 
 # Compiled programs are forgotten once the process has this much memory, or this many mappings of
-# it, of which the system allows 65,530. Files share programs until then. A test adds up to 0.2 GB,
-# and no process shall have more than 2 GB.
-MOST_BYTES = 1.6e9
+# it, of which the system allows 65,530. Files share few programs with each other and the tests of a
+# file most of theirs: they are forgotten between files early, and within a file only when they
+# must. A test adds up to 0.2 GB, and no process shall have more than 2 GB.
+MOST_BYTES_BETWEEN_FILES = 1.0e9
+MOST_BYTES = 1.7e9
 MOST_MAPPINGS = 30_000
 
 
@@ -64,21 +86,33 @@ def forget_compiled_programs():
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def has_memory(most):
+    """Whether the process has more bytes of memory than that; only Linux tells."""
+    with contextlib.suppress(OSError):
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") > most
+    return False
+
+
+def has_mappings(most):
+    """Whether the process has more mappings of memory than that."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/self/maps").read_bytes().count(b"\n") > most
+    return False
+
+
 @pytest.fixture(scope="module", autouse=True)
-def keep_mappings_few():
+def forget_between_files():
     yield
-    with contextlib.suppress(OSError):  # only Linux tells
-        if Path("/proc/self/maps").read_bytes().count(b"\n") > MOST_MAPPINGS:
-            forget_compiled_programs()
+    if has_memory(MOST_BYTES_BETWEEN_FILES) or has_mappings(MOST_MAPPINGS):
+        forget_compiled_programs()
 
 
 @pytest.fixture(autouse=True)
-def keep_memory_small():
+def forget_when_memory_is_full():
     yield
-    with contextlib.suppress(OSError):
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        if pages * os.sysconf("SC_PAGE_SIZE") > MOST_BYTES:
-            forget_compiled_programs()
+    if has_memory(MOST_BYTES):
+        forget_compiled_programs()
 
 
 @pytest.fixture

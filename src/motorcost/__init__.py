@@ -2,9 +2,9 @@
 
 The usual way goes through a few names: a task (`mc.tasks.reaching`) makes a `Problem`, `solve`
 finds its `Policy`, `simulate` plays it and gives `Trials`, and `fit` finds the parameters under
-which trials are most probable. `mc.io.read` reads recordings, and `look` shows what is wrong with
-them before a fit; `Study` and `analyse` do all that the command `motorcost fit` does. `dir(mc)`
-lists every public name.
+which trials are most probable; `sample` draws them from their posterior. `mc.io.read` reads
+recordings, and `look` shows what is wrong with them before a fit; `Study` and `analyse` do all that
+the command `motorcost fit` does. `dir(mc)` lists every public name.
 """
 
 from importlib import import_module
@@ -15,6 +15,7 @@ from motorcost import parts, tasks
 from motorcost.data.movements import Movements, concatenate_movements
 from motorcost.diagnostics import (
     Adequacy,
+    Approximation,
     Bootstrap,
     Comparison,
     Design,
@@ -22,6 +23,7 @@ from motorcost.diagnostics import (
     Precision,
     Variability,
     bootstrap,
+    check_approximation,
     check_fit,
     compare,
     cross_validate,
@@ -41,6 +43,7 @@ from motorcost.fitting.profiles import Profile
 from motorcost.fitting.recovery import Recovery
 from motorcost.inference.beliefs import Beliefs, track_beliefs
 from motorcost.inference.likelihood import log_likelihood
+from motorcost.inference.particles import ExactLogLikelihood, exact_log_likelihood
 from motorcost.model.delay import delay
 from motorcost.model.joining import concatenate
 from motorcost.model.moments import Moments, expected_cost, moments
@@ -59,6 +62,11 @@ if TYPE_CHECKING:
     from motorcost import io, plots
     from motorcost.io import datasets
     from motorcost.io.fits import load
+    from motorcost.posterior.calibrated import Calibration
+    from motorcost.posterior.calibration import calibrate
+    from motorcost.posterior.likelihoods import Likelihood, factor
+    from motorcost.posterior.result import Posterior, load_posterior
+    from motorcost.posterior.sampling import sample
     from motorcost.study.analysis import Analysis, analyse
     from motorcost.study.overview import Look, look
     from motorcost.study.settings import Study
@@ -68,15 +76,19 @@ __version__ = version("motorcost")
 __all__ = [
     "Adequacy",
     "Analysis",
+    "Approximation",
     "Beliefs",
     "Bootstrap",
+    "Calibration",
     "Comparison",
     "ConvergenceError",
     "Design",
     "Direction",
+    "ExactLogLikelihood",
     "Fit",
     "InputError",
     "LeadFit",
+    "Likelihood",
     "LocalMaximum",
     "LogNormal",
     "LogUniform",
@@ -89,6 +101,7 @@ __all__ = [
     "ObserverSpec",
     "Plausibility",
     "Policy",
+    "Posterior",
     "Precision",
     "PrecisionError",
     "Problem",
@@ -103,6 +116,8 @@ __all__ = [
     "analyse",
     "baselines",
     "bootstrap",
+    "calibrate",
+    "check_approximation",
     "check_fit",
     "citation",
     "compare",
@@ -112,11 +127,14 @@ __all__ = [
     "datasets",
     "delay",
     "design",
+    "exact_log_likelihood",
     "expected_cost",
     "expected_precision",
+    "factor",
     "fit",
     "io",
     "load",
+    "load_posterior",
     "log_likelihood",
     "look",
     "moments",
@@ -124,6 +142,7 @@ __all__ = [
     "parts",
     "plausibility",
     "plots",
+    "sample",
     "simulate",
     "simulate_like",
     "solve",
@@ -133,18 +152,25 @@ __all__ = [
     "variance_shares",
 ]
 
-# Loaded when first used, because they import pandas or matplotlib, which are slow to import: by
-# public name, the module, and the name in it (None for the module itself).
+# Loaded when first used, because they import pandas, matplotlib or ArviZ, which are slow to
+# import: by public name, the module, and the name in it (None for the module itself).
 _LAZY: dict[str, tuple[str, str | None]] = {
     "Analysis": ("motorcost.study.analysis", "Analysis"),
+    "Calibration": ("motorcost.posterior.calibrated", "Calibration"),
+    "Likelihood": ("motorcost.posterior.likelihoods", "Likelihood"),
     "Look": ("motorcost.study.overview", "Look"),
+    "Posterior": ("motorcost.posterior.result", "Posterior"),
     "Study": ("motorcost.study.settings", "Study"),
     "analyse": ("motorcost.study.analysis", "analyse"),
+    "calibrate": ("motorcost.posterior.calibration", "calibrate"),
     "datasets": ("motorcost.io.datasets", None),
+    "factor": ("motorcost.posterior.likelihoods", "factor"),
     "io": ("motorcost.io", None),
     "load": ("motorcost.io.fits", "load"),
+    "load_posterior": ("motorcost.posterior.result", "load_posterior"),
     "look": ("motorcost.study.overview", "look"),
     "plots": ("motorcost.plots", None),
+    "sample": ("motorcost.posterior.sampling", "sample"),
 }
 
 if not TYPE_CHECKING:  # a type checker would otherwise accept every name, misspelt ones too

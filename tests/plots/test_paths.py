@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import motorcost as mc
 from made import made_adequacy, made_fit
-from motorcost.plots.plane import _curvature, _targets
+from motorcost.plots.plane import _curvature, targets_of
 
 
 def trials_to(ways):
@@ -23,7 +23,7 @@ def trials_to(ways):
 
 def test_trials_to_nearly_the_same_target_belong_together():
     around = [[0.1, 0.0], [0.0, 0.1], [0.101, -0.002], [-0.1, 0.0], [0.002, 0.099]]
-    targets = _targets(trials_to(around))
+    targets = targets_of(trials_to(around))
     assert targets.group.tolist() == [0, 1, 0, 2, 1]
     assert_allclose(targets.places[0], [0.1005, -0.001])
 
@@ -63,4 +63,4 @@ def test_paths_and_maps_show_what_was_recorded(fitted):
 def test_paths_need_a_plane():
     line = mc.Trials.recorded(np.zeros((2, 5, 1)), dt=0.1, channels={"position": "m"})
     with pytest.raises(mc.InputError, match="channels x and y and the conditions target_x"):
-        _targets(line)
+        targets_of(line)

@@ -14,22 +14,16 @@ from motorcost.cli import options
 from motorcost.cli.app import app
 from motorcost.cli.computing import Device
 from motorcost.cli.progress import showing_progress
-from motorcost.errors import InputError
+from motorcost.cli.studies import study_of
 from motorcost.fitting.derivative_free import Method
 from motorcost.io.files import printable
-from motorcost.study.selection import with_selection
 from motorcost.study.settings import Study
-from motorcost.study.task_lookup import TASKS, find_task
 
 if TYPE_CHECKING:
     from motorcost.study.analysis import Analysis
 
-# A study file says everything about a study. These options say what to do with it, or change it
-# for one run; every other option describes the study, and is refused beside a file.
-CHANGE_A_STUDY = ("starts", "seed", "fixed", "only", "trials")
-ALSO_WITH_A_STUDY_FILE = (
-    "data", "output", "quick", "device", "quiet", "as_json", *CHANGE_A_STUDY
-)  # fmt: skip
+# Options that say what to do with a study, which may stand beside a file that describes it.
+ALSO_WITH_A_STUDY_FILE = ("data", "output", "quick", "device", "quiet", "as_json")
 
 
 @app.command(
@@ -75,81 +69,34 @@ def fit(
     stays until then. Beside a study file, --starts, --seed, --set, --only and --trials change it
     for this run.
     """
-    if data.suffix.lower() == ".toml":
-        _refuse_options_of_a_study(context, data)
-        study = _changed(
-            Study.read(data),
-            fixed,
-            starts=starts if _is_given(context, "starts") else None,
-            seed=seed if _is_given(context, "seed") else None,
-        )
-    else:
-        chosen = find_task(_needed(task))
-        table = options.table(trial_column, time_column, time_unit, rate)
-        columns = options.columns(channels, units, conditions)
-        study = Study(
-            data,
-            chosen,
-            options.supports_from(chosen, free, per),
-            task_name=task,
-            fixed=options.values_of(chosen, fixed),
-            reading=table | columns,
-            states=list(columns["channels"]) if "channels" in columns else None,
-            noise=options.noise_from(noise),
-            dt=dt,
-            lead=options.leads_from(lead),
-            delay=options.delays_from(delay),
-            seed=seed,
-            starts=starts,
-            method=cast(Method, method),
-            priors=priors,
-            bootstrap=bootstrap,
-        )
-    study = replace(study, prepare=with_selection(study.prepare, options.selection(only), trials))
+    described = {
+        "data": data,
+        "task": task,
+        "free": free,
+        "fixed": fixed,
+        "per": per,
+        "noise": noise,
+        "channels": channels,
+        "units": units,
+        "conditions": conditions,
+        "trial_column": trial_column,
+        "time_column": time_column,
+        "time_unit": time_unit,
+        "rate": rate,
+        "only": only,
+        "trials": trials,
+        "dt": dt,
+        "lead": lead,
+        "delay": delay,
+        "seed": seed,
+        "starts": starts,
+        "method": cast(Method, method),
+        "priors": priors,
+        "bootstrap": bootstrap,
+    }
+    study = study_of(context, described, ALSO_WITH_A_STUDY_FILE)
     study = replace(study, profiles=False, baselines=False) if quick else study
     _carry_out(study, output, quiet=quiet, as_json=as_json)
-
-
-def _needed(task: str | None) -> str:
-    if task is None:
-        raise InputError(f"--task is missing: which of {', '.join(TASKS)} was it?")
-    return task
-
-
-def _refuse_options_of_a_study(context: typer.Context, file: Path) -> None:
-    """Raise if an option describes a study that a file describes already."""
-    for option in context.command.params:
-        if _is_given(context, option.name or "") and option.name not in ALSO_WITH_A_STUDY_FILE:
-            raise InputError(
-                f"{file.name} says everything about the study: write what {option.opts[-1]} "
-                "says into it instead"
-            )
-
-
-def _is_given(context: typer.Context, option: str) -> bool:
-    """Whether the user gave an option, rather than leaving it at its default."""
-    source = context.get_parameter_source(option)
-    return source is not None and source.name != "DEFAULT"
-
-
-def _changed(
-    study: Study, fixed: list[str] | None, *, starts: int | None, seed: int | None
-) -> Study:
-    """A study from a file with what the command line says instead.
-
-    A parameter that `--set` gives a value is no longer inferred.
-    """
-    values = options.values_of(study.task, fixed)
-    free = {name: support for name, support in study.free.items() if name not in values}
-    if not free:
-        raise InputError(f"--set leaves nothing to infer: {', '.join(study.free)} is all there was")
-    return replace(
-        study,
-        fixed=study.fixed | values,
-        free=free,
-        starts=study.starts if starts is None else starts,
-        seed=study.seed if seed is None else seed,
-    )
 
 
 def _carry_out(study: Study, output: Path, *, quiet: bool, as_json: bool) -> None:

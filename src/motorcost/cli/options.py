@@ -16,6 +16,8 @@ from motorcost.tasks.declare import parameters
 from motorcost.tasks.supports import LogUniform, Support
 
 _TASKS = ", ".join(TASKS)
+# The methods of `mc.sample`, which takes seconds to import because of ArviZ.
+SAMPLERS = ("nuts", "smc", "laplace")
 
 
 def folder_named(name: str | Path) -> Path:
@@ -138,6 +140,34 @@ Priors = Annotated[bool, typer.Option("--priors", help="Add the supports' priors
 Bootstrap = Annotated[int, typer.Option(help="Simulated data sets to bootstrap from.")]
 Quick = Annotated[bool, typer.Option("--quick", help="No profiles, no baselines.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print fit.json and nothing else.")]
+
+# motorcost sample.
+SamplingMethodOption = Annotated[
+    str, typer.Option("--method", help=f"One of {', '.join(SAMPLERS)}.")
+]
+Draws = Annotated[int, typer.Option(help="Draws of each chain.")]
+Chains = Annotated[int, typer.Option(help="Chains; with smc, populations.")]
+Warmup = Annotated[int, typer.Option(help="Draws before that, which adapt the sampler.")]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CONDITION",
+        help="Whose values come from one population: subject. Mean and spread are inferred.",
+    ),
+]
+Common = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAMES", help="With --group: parameters that all groups share."),
+]
+Between = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CONDITION", help="With --group: a condition whose levels have their own means."
+    ),
+]
+NoPredictive = Annotated[
+    bool, typer.Option("--no-predictive", help="Simulate no movements at the draws.")
+]
 
 
 def items(texts: list[str] | None) -> list[str]:

@@ -2,12 +2,22 @@
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from motorcost.diagnostics.design_check import DesignCheck
 from motorcost.diagnostics.designs import Design
-from motorcost.plots.style import BLUE, GREY, ORANGE, clean, legend_above, plain
+from motorcost.plots.style import (
+    BLUE,
+    GREY,
+    ORANGE,
+    CaptionedFigure,
+    captioned,
+    counted,
+    legend_above,
+    new_figure,
+    plain,
+    styled,
+)
 
 # Candidates that are drawn; of more, those with the most trials.
 _MOST_DRAWN = 30
@@ -17,21 +27,43 @@ _MOST_LINEAR = 20
 _APART = 0.2
 
 
-def plot_design(plan: Design, check: DesignCheck | None = None) -> Figure:
+@styled
+def plot_design(plan: Design, check: DesignCheck | None = None) -> CaptionedFigure:
     """Draw the trials of each candidate, and the expected error of each parameter.
 
     `check` is what `plan.simulate` returned: how estimates of simulated experiments scattered is
     then drawn beside what was expected, with the standard error of that figure.
+
+    Examples
+    --------
+    >>> plan = mc.design(
+    ...     mc.tasks.reaching,
+    ...     ["effort"],
+    ...     trials=20,
+    ...     candidates={"target": [0.05, 0.1]},
+    ...     values={"steps": 12},
+    ...     simulated=100,
+    ...     key=jax.random.key(0),
+    ... )
+    >>> figure = mc.plots.plot_design(plan)
     """
     order = np.argsort([-count for count in plan.counts], kind="stable")[:_MOST_DRAWN]
     drawn = sorted(order.tolist())
     height = 1.2 + max(0.3 * len(drawn), 0.6 * len(plan.names), 1.2)
-    figure = Figure(figsize=(9.0, height), layout="constrained")
+    figure = new_figure(9.0, height)
     left, right = figure.subplots(1, 2, width_ratios=[1.0, 1.1])
     _draw_trials(left, plan, drawn)
     _draw_errors(right, plan, check)
     legend_above(figure, left, right)
-    return figure
+    return captioned(
+        figure,
+        f"Left: how {counted(plan.trials, 'trial')} are divided among the conditions.",
+        "Right: the expected standard error of each parameter, relative to its assumed true value.",
+        ""
+        if check is None
+        else f"Crosses: how estimates of {len(check.optimal)} simulated experiments scattered; "
+        "their bars are standard errors.",
+    )
 
 
 def _draw_trials(ax: Axes, plan: Design, drawn: list[int]) -> None:
@@ -43,7 +75,6 @@ def _draw_trials(ax: Axes, plan: Design, drawn: list[int]) -> None:
     ax.invert_yaxis()
     ax.set_xlim(left=0)
     ax.set_xlabel("trials")
-    clean(ax)
 
 
 def _draw_errors(ax: Axes, plan: Design, check: DesignCheck | None) -> None:
@@ -87,4 +118,3 @@ def _draw_errors(ax: Axes, plan: Design, check: DesignCheck | None) -> None:
     ax.grid(axis="x", which="major", color="#E0E0E0", linewidth=0.6)
     ax.set_axisbelow(True)
     ax.set_xlabel("expected standard error (%)")
-    clean(ax)

@@ -1,124 +1,147 @@
-"""Figures of a fit: data with the model, likelihoods, estimates, innovations and searches."""
+"""Figures of a fit: estimates, profiles of the likelihood, searches, and the bootstrap."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator
 from scipy.interpolate import PchipInterpolator
 
-from motorcost.diagnostics import Adequacy
+from motorcost.diagnostics import Bootstrap
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.maxima import AGREEMENT
 from motorcost.fitting.objective import Coordinate
 from motorcost.fitting.profiles import Profile
-from motorcost.plots.style import BLUE, GREEN, GREY, ORANGE, clean, legend_above, plain, with_unit
+from motorcost.plots.scales import logarithmic_axis
+from motorcost.plots.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    CaptionedFigure,
+    captioned,
+    counted,
+    legend_above,
+    new_figure,
+    shape_of,
+    styled,
+    with_unit,
+)
 
-# Channels with fewer innovations than this are not drawn, and neither are correlations of fewer.
-_FEWEST_INNOVATIONS = 10
 # A search this close to the best is drawn at this distance: a log scale has no zero.
 _LEAST_DISTANCE = 1e-6
-# The most steps between samples for which the correlation of innovations is drawn.
-_MOST_LAGS = 10
+# How far an axis reaches beyond an interval, in widths of the interval.
+_BESIDE = 1.5
+
+Intervals = Mapping[str, tuple[float, float]]
 
 
-def plot_predictions(fit: Fit, adequacy: Adequacy, single_trials: int = 30) -> Figure:
-    """Draw the trials with the mean and the middle 95 % of what the fitted model does.
+@styled
+def plot_estimates(
+    fit: Fit,
+    intervals: Intervals | None = None,
+    truth: Mapping[str, float] | None = None,
+    level: float = 0.95,
+) -> CaptionedFigure:
+    """Draw each estimate with its interval.
 
-    `adequacy` is what `mc.check_fit` returned. There is one row for each channel, and one column
-    for each third of the first condition that varies. `single_trials` is the most trials that are
-    drawn one by one.
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    intervals : mapping of str to (float, float), optional
+        By name, in natural units; `fit.interval(level)` if left out. An arrow marks an end that
+        lies outside the support.
+    truth : mapping of str to float, optional
+        The true parameters by name, where the trials were simulated.
+    level : float
+        Of confidence of the intervals, for the caption.
+
+    Examples
+    --------
+    >>> figure = mc.plots.plot_estimates(fit, fit.interval(0.95), truth={"effort": 1e-5})
     """
-    trials = fit.trials
-    columns = _thirds(fit)
-    names = trials.channel_names
-    figure = Figure(
-        figsize=(max(4.6, 3.4 * len(columns)), 2.6 * len(names) + 0.4), layout="constrained"
+    figure = new_figure(6.4, 0.62 * len(fit.names) + 0.5)
+    draw_estimates(figure, fit, fit.interval(level) if intervals is None else intervals, truth)
+    return captioned(figure, estimates_caption(fit, level, known=bool(truth)))
+
+
+def estimates_caption(fit: Fit, level: float, *, known: bool) -> str:
+    """What the figure of estimates shows."""
+    return (
+        f"Estimates from {counted(len(fit.trials), 'trial')} (points) with {100 * level:g} % "
+        "confidence intervals (bars); an arrow marks an interval that reaches the end of the "
+        "parameter's support." + (" Green: true values." if known else "")
     )
-    axes = figure.subplots(len(names), len(columns), squeeze=False, sharex=True, sharey="row")
-    for row, name in enumerate(names):
-        for column, (title, chosen) in enumerate(columns):
-            ax = axes[row, column]
-            _draw_prediction(ax, fit, adequacy, row, chosen, single_trials)
-            if row == 0 and title:
-                ax.set_title(plain(title), fontsize=10)
-            if column == 0:
-                ax.set_ylabel(with_unit(name, trials.channel_units[row]), fontsize=9)
-            if row == len(names) - 1:
-                ax.set_xlabel("time (s)")
-    legend_above(figure, axes[0, 0])
-    return figure
 
 
-def _draw_prediction(
-    ax: Axes, fit: Fit, adequacy: Adequacy, channel: int, chosen: np.ndarray, single_trials: int
+def draw_estimates(
+    figure: Figure | SubFigure, fit: Fit, intervals: Intervals, truth: Mapping[str, float] | None
 ) -> None:
-    """Draw one channel of the chosen trials, and of their replicates."""
-    times = np.asarray(fit.trials.times)
-    observed = np.asarray(fit.trials.observed)[chosen, :, channel]
-    # Fewer trials reach late times: quantiles of one or two would only be noise.
-    enough = np.isfinite(observed).sum(axis=0) >= min(3, len(observed))
-    model = adequacy.replicates[:, chosen][:, :, enough, channel].reshape(-1, enough.sum())
-    low, high = np.nanquantile(model, [0.025, 0.975], axis=0)
-    label = "model, middle 95 %"
-    ax.fill_between(times[enough], low, high, color=ORANGE, alpha=0.25, linewidth=0, label=label)
-    for k, samples in enumerate(observed[:single_trials]):
-        recorded = np.isfinite(samples)
-        label = "trials" if k == 0 else "_nolegend_"
-        ax.plot(
-            times[recorded], samples[recorded], color=GREY, alpha=0.45, linewidth=0.6, label=label
-        )
-    mean = np.nanmean(observed[:, enough], axis=0)
-    ax.plot(times[enough], mean, color=BLUE, linewidth=2, label="data, mean")
-    mean = np.nanmean(model, axis=0)
-    ax.plot(times[enough], mean, "--", color=ORANGE, linewidth=2, label="model, mean")
-    clean(ax)
+    """Draw one row for each parameter, with the numbers beside it."""
+    axes = figure.subplots(len(fit.names), 1, squeeze=False)[:, 0]
+    estimates, units = fit.estimates, fit.units
+    for ax, coordinate in zip(axes, fit.objective.coordinates, strict=True):
+        name = coordinate.name
+        known = None if truth is None else truth.get(name)
+        # Limits first: an automatic scale has none for a point without an interval.
+        _zoom(ax, coordinate, [estimates[name], *intervals[name]], known)
+        _draw_interval(ax, coordinate, intervals[name])
+        ax.plot(estimates[name], 0, "o", color=BLUE, ms=7)
+        if known is not None:
+            ax.plot(known, 0, "|", color=GREEN, ms=16, mew=2.5)
+        ax.set_yticks([])
+        ax.set_ylabel(with_unit(name, units[name]), rotation=0, ha="right", va="center")
+        ax.spines["left"].set_visible(False)
+        ends = [f"{end:.3g}".replace("inf", "∞") for end in intervals[name]]
+        numbers = f"{estimates[name]:.3g}"
+        if not np.isnan(intervals[name]).any():
+            numbers += f"  ({ends[0]} to {ends[1]})"
+        ax.text(1.03, 0.5, numbers, transform=ax.transAxes, va="center", fontsize=8)
 
 
-def plot_worst_trials(fit: Fit, adequacy: Adequacy) -> Figure:
-    """Draw the trials that are least probable in the fitted model, the worst on the left.
-
-    `adequacy` is what `mc.check_fit` returned. Beside the samples of each trial are the mean and
-    the middle 95 % of the same trial in simulated experiments. There is one row for each channel.
-    """
-    if not adequacy.worst:
-        raise InputError("there are no trials to draw")
-    trials, names = fit.trials, fit.trials.channel_names
-    columns = len(adequacy.worst)
-    size = (max(4.6, 3.4 * columns), 2.6 * len(names) + 0.4)
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(len(names), columns, squeeze=False, sharex=True, sharey="row")
-    times = np.asarray(trials.times)
-    for column, worst in enumerate(adequacy.worst):
-        about = f"trial {worst.trial + 1}, {worst.improbability:.1f} SD below"
-        axes[0, column].set_title(plain(about), fontsize=10)
-        axes[-1, column].set_xlabel("time (s)")
-        for row, name in enumerate(names):
-            ax = axes[row, column]
-            samples = np.asarray(trials.observed)[worst.trial, :, row]
-            there = np.isfinite(samples)
-            model = adequacy.replicates[:, worst.trial, there, row]
-            low, high = np.quantile(model, [0.025, 0.975], axis=0)
-            label = "model, middle 95 %"
-            ax.fill_between(times[there], low, high, color=ORANGE, alpha=0.25, lw=0, label=label)
-            ax.plot(times[there], model.mean(axis=0), "--", color=ORANGE, label="model, mean")
-            ax.plot(times[there], samples[there], ".-", color=BLUE, ms=4, lw=0.8, label="trial")
-            if column == 0:
-                ax.set_ylabel(with_unit(name, trials.channel_units[row]), fontsize=9)
-            clean(ax)
-    legend_above(figure, axes[0, 0])
-    return figure
+def _draw_interval(ax: Axes, coordinate: Coordinate, interval: tuple[float, float]) -> None:
+    """Draw the part of an interval that lies in the support, with arrows where it goes on."""
+    support = coordinate.support
+    left, right = max(interval[0], support.low), min(interval[1], support.high)
+    ax.plot([left, right], [0, 0], color=BLUE, lw=3, alpha=0.6, solid_capstyle="butt")
+    for end, arrow, edge in ((interval[0], "<", left), (interval[1], ">", right)):
+        if end not in support:
+            ax.plot(edge, 0, arrow, color=BLUE, ms=7)
 
 
+def _zoom(ax: Axes, coordinate: Coordinate, shown: Sequence[float], truth: float | None) -> None:
+    """Limit the axis to what is shown and its surroundings, within the support."""
+    support = coordinate.support
+    low, high = support.bounds
+    inside = [min(max(value, support.low), support.high) for value in shown if not np.isnan(value)]
+    inside += [] if truth is None else [truth]
+    scaled = np.asarray(support.to_search_scale(np.array(inside)), float)
+    scaled = scaled[np.isfinite(scaled)]
+    left, right = scaled.min(initial=np.inf), scaled.max(initial=-np.inf)
+    beside = _BESIDE * (right - left)
+    if not beside > 1e-9:  # a point without an interval: all of the support, if that ends
+        beside = high - low if np.isfinite([low, high]).all() else 1.0
+    ends = np.array([max(left - beside, min(low, left)), min(right + beside, max(high, right))])
+    natural = np.asarray(support.from_search_scale(ends))
+    ax.set_xlim(*natural.tolist())
+    if support.logarithmic:
+        logarithmic_axis(ax)
+
+
+@styled
 def plot_profiles(
     fit: Fit,
     profiles: Sequence[Profile],
     slices: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
     truth: Mapping[str, float] | None = None,
-) -> Figure:
+) -> CaptionedFigure:
     """Draw how the log likelihood falls on either side of each estimate.
 
     Parameters
@@ -132,208 +155,109 @@ def plot_profiles(
         By name, from `fit.likelihood_slice(profile)`: the same with the other parameters held.
     truth : mapping of str to float, optional
         The true parameters by name, where the trials were simulated.
+
+    Examples
+    --------
+    >>> figure = mc.plots.plot_profiles(fit, fit.profiles(), truth={"effort": 1e-5})
     """
     if not profiles:
         raise InputError("there are no profiles to draw")
-    columns = min(3, len(profiles))
-    rows = -(-len(profiles) // columns)
-    figure = Figure(figsize=(max(4.6, 3.2 * columns), 2.6 * rows + 0.4), layout="constrained")
+    rows, columns = shape_of(len(profiles))
+    figure = new_figure(max(4.6, 3.0 * columns), 2.5 * rows + 0.4)
     axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
     for ax, profile in zip(axes.flat, profiles, strict=False):
         known = None if truth is None else truth.get(profile.name)
-        _draw_profile(ax, fit, profile, None if slices is None else slices[profile.name], known)
+        slice_ = None if slices is None else slices[profile.name]
+        _draw_profile(ax, _of_fit(profile, fit), slice_, known)
     for ax in axes.flat[len(profiles) :]:
         ax.set_visible(False)
     for ax in axes[:, 0]:
-        ax.set_ylabel("log likelihood\n(from its maximum)", fontsize=9)
+        ax.set_ylabel("log likelihood\nbelow its maximum (nats)")
     legend_above(figure, axes[0, 0])
-    return figure
+    sliced = " A slice holds the other parameters at their estimates." if slices else ""
+    return captioned(figure, _profile_caption(profiles[0].level) + sliced)
+
+
+@styled
+def plot_profile(profile: Profile, truth: float | None = None) -> CaptionedFigure:
+    """Draw how the log likelihood falls on either side of one estimate; see `plot_profiles`.
+
+    `truth` is the true value, where the trials were simulated.
+
+    Examples
+    --------
+    >>> figure = mc.plots.plot_profile(fit.profiles()[0])
+    """
+    figure = new_figure(4.6, 2.9)
+    ax = figure.subplots()
+    _draw_profile(ax, profile, None, truth)
+    ax.set_ylabel("log likelihood\nbelow its maximum (nats)")
+    legend_above(figure, ax)
+    return captioned(figure, _profile_caption(profile.level))
+
+
+def _profile_caption(level: float) -> str:
+    return (
+        "Profile log likelihood on either side of each estimate (thin line), with the other "
+        "parameters chosen best at each point; dots were computed. Values whose profile is above "
+        f"the dashed line are within the {100 * level:g} % interval (shaded)."
+    )
+
+
+def _of_fit(profile: Profile, fit: Fit) -> Profile:
+    """A profile with what the fit knows about its parameter."""
+    index = fit.names.index(profile.name)
+    return replace(
+        profile,
+        estimate=float(fit.point[index]),
+        support=fit.objective.coordinates[index].support,
+        unit=fit.units[profile.name],
+    )
 
 
 def _draw_profile(
     ax: Axes,
-    fit: Fit,
     profile: Profile,
     slice_: tuple[np.ndarray, np.ndarray] | None,
     truth: float | None,
 ) -> None:
     """Draw one parameter's profile with its interval, and its slice and true value if known."""
-    index = fit.names.index(profile.name)
-    support = fit.objective.coordinates[index].support
+    support = profile.support
     drop = NormalDist().inv_cdf(0.5 + profile.level / 2) ** 2 / 2
     top = profile.log_likelihoods.max()
 
     def natural(points: np.ndarray) -> np.ndarray:
-        return np.asarray(support.from_search_scale(points))
+        return points if support is None else np.asarray(support.from_search_scale(points))
 
     reached = (profile.points.min(), profile.points.max())
-    ends = [
-        end if np.isfinite(end) else edge for end, edge in zip(profile.ends, reached, strict=True)
-    ]
-    ax.axvspan(*natural(np.array(ends)), color=BLUE, alpha=0.12, lw=0)
+    for part in profile.parts:
+        ends = [end if np.isfinite(end) else edge for end, edge in zip(part, reached, strict=True)]
+        ax.axvspan(*natural(np.array(ends)), color=BLUE, alpha=0.12, lw=0)
     if slice_ is not None:
         points, values = slice_
         ax.plot(natural(points), values - top, color=GREY, lw=1.2, label="slice")
-    points, curve = _curve(profile, float(fit.point[index]))
+    points, curve = _curve(profile)
     ax.plot(natural(points), curve, color=BLUE, lw=1.8, label="profile")
     ax.plot(natural(profile.points), profile.log_likelihoods - top, "o", color=BLUE, ms=3)
-    ax.axvline(fit.estimates[profile.name], color=BLUE, lw=0.8)
+    if np.isfinite(profile.estimate):
+        ax.axvline(float(natural(np.array(profile.estimate))), color=BLUE, lw=0.8)
     if truth is not None:
         ax.axvline(truth, color=GREEN, ls=":", lw=1.8, label="truth")
     ax.axhline(-drop, color=ORANGE, lw=0.8, ls="--", label=f"{100 * profile.level:g} %")
     ax.set_ylim(-3 * drop, 0.15 * drop)
-    ax.set_title(plain(profile.name), fontsize=10)
-    if support.logarithmic:
-        _logarithmic_axis(ax)
-    clean(ax)
+    scale = " on the search scale" if support is None else ""
+    ax.set_xlabel(with_unit(profile.name + scale, profile.unit))
+    if support is not None and support.logarithmic:
+        logarithmic_axis(ax)
 
 
-def plot_estimates(
-    fit: Fit,
-    intervals: Mapping[str, tuple[float, float]],
-    truth: Mapping[str, float] | None = None,
-) -> Figure:
-    """Draw each estimate with its interval, within its support.
-
-    `intervals` are by name, in natural units, as `fit.interval()` returns them. An arrow marks an
-    end that lies outside the support. `truth` are the true parameters by name, if known.
-    """
-    names = list(fit.names)
-    figure = Figure(figsize=(6.4, 0.62 * len(names) + 0.9), layout="constrained")
-    axes = figure.subplots(len(names), 1, squeeze=False)[:, 0]
-    estimates = fit.estimates
-    for ax, coordinate in zip(axes, fit.objective.coordinates, strict=True):
-        name = coordinate.name
-        _draw_interval(ax, coordinate, intervals[name])
-        ax.plot(estimates[name], 0, "o", color=BLUE, ms=7)
-        if truth is not None and name in truth:
-            ax.plot(truth[name], 0, "|", color=GREEN, ms=16, mew=2.5)
-        ax.set_yticks([])
-        ax.set_ylabel(plain(name), rotation=0, ha="right", va="center", fontsize=9)
-        ax.spines["left"].set_visible(False)
-        clean(ax)
-    return figure
-
-
-def _draw_interval(ax: Axes, coordinate: Coordinate, interval: tuple[float, float]) -> None:
-    """Draw the part of an interval that lies in the support, with arrows where it goes on."""
-    support = coordinate.support
-    if support.logarithmic:
-        ax.set_xscale("log")
-    if np.isfinite([support.low, support.high]).all() and support.low > 1e-200:
-        ax.set_xlim(support.low, support.high)
-    left, right = max(interval[0], support.low), min(interval[1], support.high)
-    ax.plot([left, right], [0, 0], color=BLUE, lw=3, alpha=0.6, solid_capstyle="butt")
-    for end, arrow, edge in ((interval[0], "<", left), (interval[1], ">", right)):
-        if end not in support:
-            ax.plot(edge, 0, arrow, color=BLUE, ms=7)
-
-
-def plot_innovations(adequacy: Adequacy) -> Figure:
-    """Draw the innovations: their distribution, and their correlation over time.
-
-    `adequacy` is what `mc.check_fit` returned. Innovations are whitened prediction errors, which
-    are white and standard normal if the model is right.
-    """
-    innovations = np.asarray(adequacy.beliefs.innovations)
-    shown = [
-        (channel, innovations[:, :, i])
-        for i, channel in enumerate(adequacy.channels)
-        if channel.n >= _FEWEST_INNOVATIONS
-    ]
-    if not shown:
-        raise InputError("there are no innovations to draw")
-    figure = Figure(figsize=(7.2, 2.3 * len(shown) + 0.3), layout="constrained")
-    axes = figure.subplots(len(shown), 2, squeeze=False)
-    for (left, right), (channel, values) in zip(axes, shown, strict=True):
-        _draw_distribution(left, values[np.isfinite(values)])
-        left.set_ylabel(plain(channel.name), fontsize=9)
-        _draw_autocorrelation(right, values)
-        clean(left)
-        clean(right)
-    axes[-1, 0].set_xlabel("innovation (SD)")
-    axes[-1, 1].set_xlabel("samples apart")
-    axes[0, 1].set_title("correlation (band: by chance, 95 %)", fontsize=10)
-    axes[0, 0].set_title("distribution", fontsize=10)
-    return figure
-
-
-def _draw_distribution(ax: Axes, innovations: np.ndarray) -> None:
-    """Draw a histogram beside the standard normal density."""
-    edge = np.clip(np.abs(innovations).max(), 3, 8)
-    clipped = np.clip(innovations, -edge, edge)
-    ax.hist(clipped, bins=40, density=True, color=BLUE, alpha=0.5, label="data")
-    grid = np.linspace(-edge, edge, 200)
-    normal = np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi)
-    ax.plot(grid, normal, "--", color=ORANGE, label="model")
-    ax.legend(frameon=False, fontsize=8)
-
-
-def _draw_autocorrelation(ax: Axes, innovations: np.ndarray) -> None:
-    """Draw the correlation over the number of samples between, with the band of chance."""
-    lags, correlation, count = _autocorrelation(innovations)
-    band = 1.96 / np.sqrt(count)
-    ax.vlines(lags, 0, correlation, color=BLUE, lw=2)
-    ax.fill_between(lags, -band, band, color=ORANGE, alpha=0.25)
-    ax.axhline(0, color=GREY, lw=0.6)
-    lowest, highest = correlation.min(initial=0.0), correlation.max(initial=0.0)
-    ax.set_ylim(min(-0.3, lowest - 0.1), max(0.3, highest + 0.1))
-
-
-def plot_starts(fit: Fit) -> Figure:
-    """Draw how far below the best log likelihood each search ended."""
-    values = np.array([start.value for start in fit.starts])
-    finite = values[np.isfinite(values)]  # a search interrupted at once has no value yet
-    below = np.sort(finite.max(initial=-np.inf) - finite)
-    figure = Figure(figsize=(4.6, 2.4), layout="constrained")
-    ax = figure.subplots()
-    ax.plot(np.arange(1, len(below) + 1), np.maximum(below, _LEAST_DISTANCE), "o", color=BLUE)
-    ax.axhline(AGREEMENT, color=ORANGE, lw=0.8, ls="--")
-    ax.set_yscale("log")
-    ax.set_ylim(_LEAST_DISTANCE / 3, max(1.0, 3 * below.max(initial=0.0)))
-    ax.set_xlabel("start, from the best")
-    ax.set_ylabel("log likelihood\nbelow the best", fontsize=9)
-    ax.set_title(f"{fit.agreed} of {len(values)} agree (below the dashed line)", fontsize=10)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    clean(ax)
-    return figure
-
-
-def _thirds(fit: Fit) -> list[tuple[str, np.ndarray]]:
-    """The trials in up to three parts by the first condition that varies: titles, and which."""
-    groups = {grouping.label for grouping in fit.objective.groupings}
-    for name, values in fit.conditions.items():
-        distinct = np.unique(values)
-        if name in groups or values.dtype.kind not in "iuf" or len(distinct) < 2:
-            continue
-        if len(distinct) <= 3:
-            return [(f"{name} {value:.3g}", values == value) for value in distinct]
-        third = np.searchsorted(np.quantile(values, [1 / 3, 2 / 3]), values)
-        return [
-            (f"{name} {values[chosen].min():.3g} to {values[chosen].max():.3g}", chosen)
-            for chosen in (third == k for k in range(3))
-            if chosen.any()
-        ]
-    return [("", np.ones(len(fit.trials), bool))]
-
-
-def _logarithmic_axis(ax: Axes) -> None:
-    """Make the horizontal axis logarithmic, with readable numbers."""
-    ax.set_xscale("log")
-    low, high = ax.get_xlim()
-    if high / low > 20:
-        return
-    # Little more than a decade: a few plain numbers instead of powers of ten.
-    ticks = [tick for tick in MaxNLocator(4).tick_values(low, high) if low <= tick <= high]
-    ax.set_xticks(ticks, [f"{tick:.3g}" for tick in ticks])
-    ax.set_xticks([], minor=True)
-
-
-def _curve(profile: Profile, estimate: float) -> tuple[np.ndarray, np.ndarray]:
+def _curve(profile: Profile) -> tuple[np.ndarray, np.ndarray]:
     """A smooth curve through the points of a profile, relative to its maximum.
 
     The signed root of the drop is almost a straight line, so it is what is interpolated.
     """
+    best = profile.points[np.nanargmax(profile.log_likelihoods)]
+    estimate = profile.estimate if np.isfinite(profile.estimate) else best
     drop = profile.log_likelihoods.max() - profile.log_likelihoods
     root = np.sign(profile.points - estimate) * np.sqrt(np.maximum(drop, 0))
     finite = np.isfinite(root)
@@ -342,17 +266,77 @@ def _curve(profile: Profile, estimate: float) -> tuple[np.ndarray, np.ndarray]:
     return grid, -(PchipInterpolator(points, root[finite])(grid) ** 2)
 
 
-def _autocorrelation(innovations: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lags, the correlation of innovations (trial, time) at each, and of how many pairs it is."""
-    rows = [row[np.isfinite(row)] for row in innovations]
-    size = float(np.mean(np.concatenate(rows) ** 2))
-    lags, values, counts = [], [], []
-    for lag in range(1, _MOST_LAGS + 1):
-        products = [row[lag:] * row[:-lag] for row in rows if len(row) > lag]
-        joined = np.concatenate(products) if products else np.zeros(0)
-        if len(joined) < _FEWEST_INNOVATIONS:
-            break
-        lags.append(lag)
-        values.append(float(joined.mean() / size))
-        counts.append(len(joined))
-    return np.array(lags), np.array(values), np.array(counts, float)
+@styled
+def plot_starts(fit: Fit) -> CaptionedFigure:
+    """Draw how far below the best log likelihood each search ended.
+
+    Examples
+    --------
+    >>> figure = mc.plots.plot_starts(fit)
+    """
+    values = np.array([start.value for start in fit.starts])
+    finite = values[np.isfinite(values)]  # a search interrupted at once has no value yet
+    below = np.sort(finite.max(initial=-np.inf) - finite)
+    figure = new_figure(4.6, 2.4)
+    ax = figure.subplots()
+    ax.plot(np.arange(1, len(below) + 1), np.maximum(below, _LEAST_DISTANCE), "o", color=BLUE)
+    ax.axhline(AGREEMENT, color=ORANGE, lw=0.8, ls="--")
+    ax.set_yscale("log")
+    ax.set_ylim(_LEAST_DISTANCE / 3, max(1.0, 3 * below.max(initial=0.0)))
+    ax.set_xlabel("start, from the best")
+    ax.set_ylabel("log likelihood\nbelow the best (nats)")
+    ax.set_title(f"{fit.agreed} of {len(values)} agree (below the dashed line)")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    return captioned(
+        figure,
+        "How far below the best log likelihood each search ended.",
+        f"Those below the dashed line ({AGREEMENT:g}) found the same maximum; a distance below "
+        f"{_LEAST_DISTANCE:g} is drawn there.",
+    )
+
+
+@styled
+def plot_bootstrap(found: Bootstrap, level: float = 0.95) -> CaptionedFigure:
+    """Draw the estimates of all experiments, their interval, and that of the fit below it.
+
+    Examples
+    --------
+    >>> again = mc.bootstrap(fit, key=jax.random.key(0), n=4)
+    >>> figure = mc.plots.plot_bootstrap(again)
+    """
+    names = found.fit.names
+    rows, columns = shape_of(len(names))
+    figure = new_figure(max(4.6, 2.8 * columns), 2.3 * rows + 0.4)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    intervals, of_fit, units = found.interval(level), found.fit.interval(level), found.fit.units
+    for ax, coordinate, points in zip(
+        axes.flat, found.fit.objective.coordinates, found.points.T, strict=False
+    ):
+        name, support = coordinate.name, coordinate.support
+        edges = np.asarray(support.from_search_scale(np.histogram_bin_edges(points, "sqrt")))
+        values = np.asarray(support.from_search_scale(points))
+        ax.axvspan(*intervals[name], color=BLUE, alpha=0.12, lw=0, label="bootstrap interval")
+        heights, *_ = ax.hist(values, bins=edges.tolist(), color=BLUE, alpha=0.6)
+        ax.axvline(found.fit.estimates[name], color=BLUE, lw=1.2, label="estimate")
+        if not np.isnan(of_fit[name]).any():
+            below = -0.07 * max(heights)
+            ax.plot(of_fit[name], [below] * 2, color=ORANGE, lw=3, label="interval of the fit")
+        ax.set_xlabel(with_unit(name, units[name]))
+        if support.logarithmic:
+            logarithmic_axis(ax)
+    for ax in axes.flat[len(names) :]:
+        ax.set_visible(False)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("experiments")
+    legend_above(figure, axes.flat[0])
+    how = (
+        "simulated at the estimates"
+        if found.kind == "parametric"
+        else "of trials drawn with replacement"
+    )
+    return captioned(
+        figure,
+        f"Estimates from {counted(len(found.points), 'experiment')} {how} (histogram), and their "
+        f"middle {100 * level:g} % (shaded).",
+        f"Orange: the {100 * level:g} % confidence interval of the fit (Wald).",
+    )

@@ -10,14 +10,21 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.collections import PathCollection
 from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
 
 from motorcost.data import kinematics
 from motorcost.diagnostics import Adequacy
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
 from motorcost.model.trials import Trials
-from motorcost.plots.style import GREY, clean, with_unit
+from motorcost.plots.style import (
+    GREY,
+    CaptionedFigure,
+    captioned,
+    counted,
+    new_figure,
+    styled,
+    with_unit,
+)
 
 _PLACE = ("x", "y")
 _TARGET = ("target_x", "target_y")
@@ -35,7 +42,7 @@ _UNSIGNED = "viridis"
 
 
 @dataclass(frozen=True)
-class _Targets:
+class Targets:
     """Groups of trials that go to the same target: its place (group, 2), and the group of each
     trial."""
 
@@ -49,19 +56,32 @@ class _Targets:
 
 
 def is_planar(trials: Trials) -> bool:
-    """Whether trials were recorded in the plane, each with its target."""
+    """Whether trials were recorded in the plane, each with its target.
+
+    Examples
+    --------
+    >>> mc.plots.is_planar(trials)
+    False
+    """
     return set(_PLACE) <= set(trials.channel_names) and set(_TARGET) <= set(trials.conditions)
 
 
-def plot_paths(fit: Fit, adequacy: Adequacy) -> Figure:
+@styled
+def plot_paths(fit: Fit, adequacy: Adequacy) -> CaptionedFigure:
     """Draw recorded paths in the plane, and those of the fitted model in the same trials.
 
     `adequacy` is what `mc.check_fit` returned. Colours are directions of targets, which are
     circles; thick lines are the mean paths to each.
+
+    Examples
+    --------
+    >>> figure = mc.plots.plot_paths(
+    ...     planar, mc.check_fit(planar, key=jax.random.key(0), n_replicates=10)
+    ... )
     """
-    trials, targets = fit.trials, _targets(fit.trials)
+    trials, targets = fit.trials, targets_of(fit.trials)
     columns = _columns(trials)
-    figure = Figure(figsize=(8.2, _panel_height(targets) + 0.8), layout="constrained")
+    figure = new_figure(8.2, _panel_height(targets) + 0.8)
     axes = figure.subplots(1, 2, sharex=True, sharey=True)
     shown = {
         "recorded": np.asarray(trials.observed)[..., columns],
@@ -69,14 +89,18 @@ def plot_paths(fit: Fit, adequacy: Adequacy) -> Figure:
     }
     for ax, (title, paths) in zip(axes, shown.items(), strict=True):
         _draw_paths(ax, paths, targets)
-        ax.set_title(title, fontsize=10)
+        ax.set_title(title)
         ax.set_xlabel(with_unit("x", trials.channel_units[columns[0]]))
-        clean(ax)
     axes[0].set_ylabel(with_unit("y", trials.channel_units[columns[1]]))
-    return figure
+    return captioned(
+        figure,
+        f"Paths of {counted(len(trials), 'trial')} (thin) and mean paths to each target (thick), "
+        "recorded and in one simulated experiment at the estimates.",
+        "Circles are targets, the cross is the start, and colours are directions of targets.",
+    )
 
 
-def _draw_paths(ax: Axes, paths: np.ndarray, targets: _Targets) -> None:
+def _draw_paths(ax: Axes, paths: np.ndarray, targets: Targets) -> None:
     """Draw paths (trial, time, 2) and their means."""
     for group, place in enumerate(targets.places):
         colour = targets.colour(group)
@@ -96,14 +120,21 @@ def _draw_paths(ax: Axes, paths: np.ndarray, targets: _Targets) -> None:
     ax.set_aspect("equal", adjustable="box")
 
 
-def plot_targets(fit: Fit, adequacy: Adequacy) -> Figure:
+@styled
+def plot_targets(fit: Fit, adequacy: Adequacy) -> CaptionedFigure:
     """Draw maps of how fast and how curved movements to each target are, recorded and in the model.
 
     `adequacy` is what `mc.check_fit` returned. The curvature of a path is its largest distance from
     the straight line to its target, as a percentage of the way, positive to the left of it. Numbers
     are means over the trials to a target.
+
+    Examples
+    --------
+    >>> figure = mc.plots.plot_targets(
+    ...     planar, mc.check_fit(planar, key=jax.random.key(0), n_replicates=10)
+    ... )
     """
-    trials, targets = fit.trials, _targets(fit.trials)
+    trials, targets = fit.trials, targets_of(fit.trials)
     columns = _columns(trials)
     times = np.asarray(trials.times)
     unit = trials.channel_units[columns[0]]
@@ -120,7 +151,7 @@ def plot_targets(fit: Fit, adequacy: Adequacy) -> Figure:
         with_unit("peak speed", f"{unit}/s" if unit else ""): (speed, _UNSIGNED),
         "curvature (% of the way)": (_curvature, _SIGNED),
     }
-    figure = Figure(figsize=(8.2, 2 * _panel_height(targets) + 1.0), layout="constrained")
+    figure = new_figure(8.2, 2 * _panel_height(targets) + 1.0)
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
     for column, (title, (measure, colours)) in enumerate(measures.items()):
         means = {name: _means(paths, targets, measure) for name, paths in shown.items()}
@@ -133,13 +164,19 @@ def plot_targets(fit: Fit, adequacy: Adequacy) -> Figure:
             ax = axes[row, column]
             discs = _draw_map(ax, targets, of_targets, Normalize(low, high), colours)
             if row == 0:
-                ax.set_title(title, fontsize=10)
+                ax.set_title(title)
             if column == 0:
-                ax.set_ylabel(f"{name}, {with_unit('y', unit)}", fontsize=9)
-        figure.colorbar(discs, ax=axes[:, column], shrink=0.6).ax.tick_params(labelsize=8)
+                ax.set_ylabel(f"{name}, {with_unit('y', unit)}")
+        figure.colorbar(discs, ax=axes[:, column], shrink=0.6)
     for ax in axes[-1]:
         ax.set_xlabel(with_unit("x", unit))
-    return figure
+    return captioned(
+        figure,
+        "Peak speed and curvature of movements to each target, recorded and in simulated "
+        "experiments at the estimates: means over the trials to a target.",
+        "Curvature is the largest distance from the straight line to the target, positive to its "
+        "left.",
+    )
 
 
 def _curvature(path: np.ndarray, target: np.ndarray) -> float:
@@ -152,7 +189,7 @@ def _curvature(path: np.ndarray, target: np.ndarray) -> float:
 
 
 def _means(
-    paths: np.ndarray, targets: _Targets, measure: Callable[[np.ndarray, np.ndarray], float]
+    paths: np.ndarray, targets: Targets, measure: Callable[[np.ndarray, np.ndarray], float]
 ) -> np.ndarray:
     """The mean of a measure over the trials of all experiments, for each target."""
     values = np.array(
@@ -170,7 +207,7 @@ def _means(
 
 
 def _draw_map(
-    ax: Axes, targets: _Targets, values: np.ndarray, norm: Normalize, colours: str
+    ax: Axes, targets: Targets, values: np.ndarray, norm: Normalize, colours: str
 ) -> PathCollection:
     """Draw a disc at each target, with a number if there are few."""
     few = len(values) <= 16
@@ -190,11 +227,10 @@ def _draw_map(
     ax.plot(0, 0, "+", color=GREY, markersize=9)
     ax.margins(0.2)
     ax.set_aspect("equal", adjustable="box")
-    clean(ax)
     return drawn
 
 
-def _panel_height(targets: _Targets) -> float:
+def _panel_height(targets: Targets) -> float:
     """The height in inches of a panel of 3.4 inches that shows all targets and the start."""
     wide, high = np.ptp(np.vstack([targets.places, np.zeros(2)]), axis=0) + 1e-12
     return float(np.clip(3.4 * 1.1 * high / wide, 1.6, 3.6))
@@ -210,8 +246,8 @@ def _columns(trials: Trials) -> list[int]:
     return [trials.channel_names.index(name) for name in _PLACE]
 
 
-def _targets(trials: Trials) -> _Targets:
-    """Trials grouped by target."""
+def targets_of(trials: Trials) -> Targets:
+    """Trials in the plane, grouped by target."""
     _columns(trials)
     ways = np.column_stack([np.asarray(trials.conditions[name], float) for name in _TARGET])
     near = _SAME_TARGET * np.median(np.linalg.norm(ways, axis=1))
@@ -224,4 +260,4 @@ def _targets(trials: Trials) -> _Targets:
             first.append(way)
         group[trial] = int(np.argmin(distances))
     places = np.array([ways[group == number].mean(axis=0) for number in range(len(first))])
-    return _Targets(places, group)
+    return Targets(places, group)

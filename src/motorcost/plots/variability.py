@@ -2,31 +2,48 @@
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from motorcost.diagnostics.variability import RECORDING, Variability
 from motorcost.errors import InputError
 from motorcost.model.sources import SOURCES
-from motorcost.plots.style import clean, legend_above, plain
+from motorcost.plots.style import (
+    AMBER,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PINK,
+    SKY,
+    CaptionedFigure,
+    captioned,
+    legend_above,
+    new_figure,
+    plain,
+    styled,
+)
 
 # One colour for each source, of the Okabe-Ito palette; grey for the recording.
 _COLOURS = dict(
     zip(
         (*SOURCES, RECORDING),
-        ("#56B4E9", "#0072B2", "#D55E00", "#F0E442", "#009E73", "#CC79A7", "#8C8C8C"),
+        (SKY, BLUE, ORANGE, AMBER, GREEN, PINK, GREY),
         strict=True,
     )
 )
 
 
-def plot_variability(found: Sequence[Variability]) -> Figure:
+@styled
+def plot_variability(found: Sequence[Variability]) -> CaptionedFigure:
     """Draw which part of the variance between trials each source explains.
 
     There is one bar for each channel and moment of `found`, which `mc.variance_shares` returned.
+
+    Examples
+    --------
+    >>> figure = mc.plots.plot_variability(mc.variance_shares(fit))
     """
     if not found:
         raise InputError("there is no variability to draw")
-    figure = Figure(figsize=(6.4, 0.9 + 0.42 * len(found)), layout="constrained")
+    figure = new_figure(6.4, 0.9 + 0.42 * len(found))
     ax = figure.subplots()
     labels = [
         plain(f"{part.channel}, {part.when} (SD {part.sd:.3g} {part.unit})".replace(" )", ")"))
@@ -42,6 +59,9 @@ def plot_variability(found: Sequence[Variability]) -> Figure:
     ax.invert_yaxis()
     ax.set_xlim(0, 100)
     ax.set_xlabel("% of the variance between trials")
-    clean(ax)
     legend_above(figure, ax)
-    return figure
+    return captioned(
+        figure,
+        "The variance between trials of the same condition, in the fitted model, divided among its "
+        "sources, half way through a trial (middle) and at its last step (end).",
+    )

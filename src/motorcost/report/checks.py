@@ -36,19 +36,14 @@ def checks_section(analysis: Analysis) -> Iterator[Section]:
     content: list[Content] = [Points(adequacy.conclusion), _table(adequacy)]
     if any(channel.n >= _FEWEST_INNOVATIONS for channel in adequacy.channels):
         content.append(
-            Picture(
-                plot_innovations(adequacy),
-                "distribution of innovations beside the normal one, and their correlation in time",
-                "innovations",
-            )
+            Picture(plot_innovations(adequacy), name="innovations"),
         )
     yield Section(
         "Does the model fit?",
-        "Innovations are samples minus what the model predicts from the samples before them, in "
-        "predicted standard deviations: mean 0, variance 1, kurtosis 3 and no correlation from one "
-        "to the next (lag) if the model is right. The last two columns should be near 95 and 50 %: "
-        "more is as wrong as less. What is said above the table is large, and more than the same "
-        "number varies by among simulated experiments.",
+        "Innovations, which are whitened prediction errors, have mean 0, variance 1, kurtosis 3 "
+        "and no correlation from one to the next (lag) if the model is right. The last two columns "
+        "should be near 95 and 50 %: more is as wrong as less. What is said above the table is "
+        "large, and more than the same number varies by among simulated experiments.",
         content,
     )
     yield from _worst_trials(analysis, adequacy)
@@ -90,16 +85,11 @@ def _worst_trials(analysis: Analysis, adequacy: Adequacy) -> Iterator[Section]:
     yield Section(
         "Which trials fit least?",
         "The trials that are least probable, compared with the same trials in simulated "
-        "experiments, with the middle 95 % of these. Trials are numbered in the order in which "
-        "they were fitted.",
+        "experiments. Trials are numbered in the order in which they were fitted.",
         [
             Table(
                 ("trial", "conditions", "log likelihood per sample", "simulated", "SD below"), rows
             ),
-            Picture(
-                plot_worst_trials(analysis.fit, adequacy),
-                "the samples of the least probable trials, with the model's mean and band",
-                "worst-trials",
-            ),
+            Picture(plot_worst_trials(analysis.fit, adequacy), name="worst-trials"),
         ],
     )

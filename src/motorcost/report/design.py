@@ -38,7 +38,7 @@ def write_design(
     The files replace those of an earlier design together, once all are written. `command` is what
     was typed to get here, for the report.
     """
-    picture = Picture(plot_design(plan, check), "trials of each condition, and expected errors")
+    picture = Picture(plot_design(plan, check))
     draft = folder / f".new-{secrets.token_hex(8)}"
     try:
         draft.mkdir()

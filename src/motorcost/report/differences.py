@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from motorcost.diagnostics.variability import variability_table
 from motorcost.fitting.delays import delay_choice_in_words, delays_table
 from motorcost.fitting.leads import leads_table
-from motorcost.plots import plot_delays, plot_variability
+from motorcost.plots import plot_delays, plot_leads, plot_variability
 from motorcost.report.page import Content, Picture, Points, Section, Table
 from motorcost.study.analysis import Analysis
 
@@ -20,18 +20,13 @@ def variability_section(analysis: Analysis) -> Iterator[Section]:
         "Why do trials differ?",
         "The variance between trials of the same condition, according to the fitted model, and "
         "the part of it that each source explains: where the hand starts, where the agent aims, "
-        "and noises, each as it occurs. Half way in time between the first sample and the last "
-        "(middle), and at the last. The SD recorded is that of the samples around the model's "
+        "and noises, each as it occurs. The SD recorded is that of the samples around the model's "
         "mean; where it differs from the model's, the shares are those of a model that misses "
         "something.",
         [
             Points([part.words for part in found]),
             Table(*variability_table(found)),
-            Picture(
-                plot_variability(found),
-                "the variance between trials, divided among its sources",
-                "variability",
-            ),
+            Picture(plot_variability(found), name="variability"),
         ],
     )
 
@@ -41,13 +36,16 @@ def leads_section(analysis: Analysis) -> Iterator[Section]:
     fit = analysis.fit
     if not fit.leads:
         return
+    content: list[Content] = [Table(*leads_table(fit.leads))]
+    if sum(math.isfinite(tried.after_first_sample) for tried in fit.leads) > 1:
+        content.append(Picture(plot_leads(fit.leads), name="leads"))
     yield Section(
         "When the movements began",
         "Movements may be under way at their first sample, while the model begins at rest. It was "
         "fitted with several leads, which are times before the first sample that were not "
         f"observed, and {fit.trials.lead:g} s was chosen: the samples after the first are most "
         "probable with it, given the first.",
-        [Table(*leads_table(fit.leads))],
+        content,
     )
 
 
@@ -60,9 +58,7 @@ def delays_section(analysis: Analysis) -> Iterator[Section]:
     content: list[Content] = [Table(*delays_table(tried))]
     drawn = [f for f in tried if isinstance(f.delay, int) and math.isfinite(f.log_likelihood)]
     if len(drawn) > 1:
-        choice += ". Delays above the dashed line are within the 95 % interval"
-        alt = "log likelihood of each delay, relative to the best"
-        content.append(Picture(plot_delays(tried), alt, "delays"))
+        content.append(Picture(plot_delays(tried), name="delays"))
     yield Section(
         "How late the senses are",
         "The model was fitted with several delays of the senses, which are whole numbers of steps: "

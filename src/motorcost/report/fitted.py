@@ -241,9 +241,8 @@ def _estimates(analysis: Analysis, truth: Mapping[str, float] | None) -> Section
         rows = [[*row, value] for row, value in zip(rows, shown, strict=True)]
     content: list[Content] = [Table(header, rows)]
     if fit.converged and not fit.interrupted:
-        picture = plot_estimates(fit, intervals, truth)
-        alt = "each estimate as a dot with its interval as a bar, within its support"
-        content += [Picture(picture, alt, "estimates"), *_correlations(fit)]
+        picture = Picture(plot_estimates(fit, intervals, truth), name="estimates")
+        content += [picture, *_correlations(fit)]
     content.append(Points([*fit.verdicts, *_meanings(fit)]))
     if not fit.converged:
         words = "The best values that the search found. It did not settle, so they have no errors."
@@ -285,14 +284,8 @@ def _data_and_model(analysis: Analysis) -> Iterator[Section]:
     yield Section(
         "Data and model",
         "The recorded trials, and what the fitted model does when it is simulated in the same "
-        "conditions: its mean and the middle 95 % of its trials.",
-        [
-            Picture(
-                plot_predictions(analysis.fit, analysis.adequacy),
-                "recorded trials and their mean, with the mean and the 95 % band of the model",
-                "data-and-model",
-            )
-        ],
+        "conditions.",
+        [Picture(plot_predictions(analysis.fit, analysis.adequacy), name="data-and-model")],
     )
 
 
@@ -300,19 +293,14 @@ def _likelihood(analysis: Analysis, truth: Mapping[str, float] | None) -> Iterat
     if not analysis.profiles or not analysis.fit.converged:
         return
     better = [profile for profile in analysis.profiles if profile.gain > AGREEMENT]
-    sliced = (
-        "" if analysis.slices is None else "A slice holds the other parameters where they are. "
-    )
     yield Section(
         "How sharply the data speak",
-        "The log likelihood on either side of each estimate, relative to its maximum. "
-        f"{sliced}A profile chooses the other parameters best at each point, so it is flatter. "
-        "Values whose profile is above the dashed line are within the interval.",
+        "How fast the log likelihood falls on either side of each estimate. A profile chooses the "
+        "other parameters best at each point, so it is flatter than a slice, which holds them.",
         [
             Picture(
                 plot_profiles(analysis.fit, analysis.profiles, analysis.slices, truth),
-                "profile of the log likelihood for each parameter",
-                "profiles",
+                name="profiles",
             ),
             Points(
                 [
@@ -339,8 +327,7 @@ def _beliefs(analysis: Analysis) -> Iterator[Section]:
             figure = plot_beliefs(beliefs, trials, problem, trial=trial)
         except InputError:  # nothing about this agent is hidden
             continue
-        alt = f"what the agent believed in trial {trial + 1}, mean and two standard deviations"
-        pictures.append(Picture(figure, alt, f"beliefs-trial-{trial + 1}"))
+        pictures.append(Picture(figure, name=f"beliefs-trial-{trial + 1}"))
     if pictures:
         yield Section(
             "What did the agent believe?",
@@ -384,7 +371,7 @@ def _searches(analysis: Analysis) -> Section:
         "Searches",
         f"{len(fit.starts)} searches by the {fit.method} method, begun at the most probable of "
         "several times as many points drawn from the supports.",
-        [Picture(plot_starts(fit), "distance of each search's end from the best", "starts")],
+        [Picture(plot_starts(fit), name="starts")],
     )
 
 

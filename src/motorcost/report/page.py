@@ -1,6 +1,7 @@
 """Render a report from sections of text, tables and pictures."""
 
 import base64
+import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,15 +14,30 @@ from matplotlib.figure import Figure
 
 from motorcost.io import written_whole
 from motorcost.io.files import printable
+from motorcost.plots.style import CaptionedFigure
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, with a description for readers who cannot see it (`alt`)."""
+    """A figure, with a description for readers who cannot see it (`alt`).
+
+    If `alt` is left out, it is the first sentence of the figure's caption. The caption, if there is
+    one, is shown below the figure.
+    """
 
     figure: Figure
-    alt: str
+    alt: str = ""
     name: str = ""  # of the file that the figure is written to, without its suffix
+
+    def __post_init__(self) -> None:
+        if not self.alt:
+            first, *_ = re.split(r"(?<=\.) (?=[A-Z])", self.caption)
+            object.__setattr__(self, "alt", first)
+
+    @property
+    def caption(self) -> str:
+        """What the figure says about itself; empty if it says nothing."""
+        return self.figure.caption if isinstance(self.figure, CaptionedFigure) else ""
 
     @cached_property
     def png(self) -> bytes:
@@ -45,6 +61,7 @@ class ImageFile:
 
     path: Path
     alt: str
+    caption: str = ""
 
     @property
     def data(self) -> str:

@@ -13,19 +13,10 @@ def plane_section(analysis: Analysis) -> Iterator[Section]:
         return
     yield Section(
         "In the plane",
-        "The paths as they were recorded and as the fitted model moves in the same trials; below, "
-        "the peak speed and the curvature of movements to each target: the largest distance from "
-        "the straight line, positive to its left.",
+        "The paths as they were recorded and as the fitted model moves in the same trials, and how "
+        "fast and how curved movements to each target are.",
         [
-            Picture(
-                plot_paths(analysis.fit, analysis.adequacy),
-                "paths to each target in the plane, recorded and simulated",
-                "paths",
-            ),
-            Picture(
-                plot_targets(analysis.fit, analysis.adequacy),
-                "peak speed and curvature at each target, recorded and simulated",
-                "targets",
-            ),
+            Picture(plot_paths(analysis.fit, analysis.adequacy), name="paths"),
+            Picture(plot_targets(analysis.fit, analysis.adequacy), name="targets"),
         ],
     )
