@@ -1,0 +1,147 @@
+"""The controls of the page: a slider for each parameter, and for delay and beliefs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from html import escape
+
+import panel as pn
+from bokeh.models import CustomJSTickFormatter
+
+from motorcost.explore.knobs import BELIEFS, MOST_DELAY, POSITIONS, Knob, knobs_of, mistaken
+from motorcost.markup import html_table
+from motorcost.tasks.declare import Task
+
+_HEADINGS = {
+    "cost": "Costs",
+    "noise": "Noises",
+    "condition": "Conditions",
+    "body": "Body",
+    "spread": "Differences between trials",
+    "belief": "Beliefs of the agent",
+}
+# Roles whose sliders are visible at once; the others are a click away.
+_OPEN = ("cost", "noise")
+# Three digits; small numbers with an exponent.
+_NUMBER = """
+const value = VALUE;
+const small = value != 0 && Math.abs(value) < 1e-3;
+return small ? value.toExponential(2) : Number(value.toPrecision(3)).toString();
+"""
+_BAR = """
+<div style="position:relative;height:6px;margin:0 8px" role="img" aria-label="{words}">
+<div style="position:absolute;left:{left:.1f}%;width:{width:.1f}%;height:6px;border-radius:3px;
+background:#009E73"></div></div><small>{words}</small>"""
+
+
+class Sliders:
+    """A slider for each parameter of a task, and one for the delay; a switch for wrong beliefs.
+
+    `changed` is called after every change that the user makes.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._quiet = False
+        self.knobs: dict[str, Knob] = {}
+        self._sliders: dict[str, pn.widgets.FloatSlider] = {}
+        self._bars: dict[str, pn.pane.HTML] = {}
+        self.delay = pn.widgets.IntSlider(
+            name="Delay of the senses (steps)", start=0, end=MOST_DELAY, sizing_mode="stretch_width"
+        )
+        self.wrong = pn.widgets.Checkbox(name="The agent misjudges its noises")
+        for widget in (self.delay, self.wrong):
+            widget.param.watch(self._heard, "value")
+        self.column = pn.Column(sizing_mode="stretch_width", margin=0)
+
+    def show(self, task: Task, given: Mapping[str, object], hidden: Mapping[str, object]) -> None:
+        """Make the sliders of a task. `given` are values other than its defaults; parameters in
+        `hidden`, which recordings determine, have none."""
+        knobs = knobs_of(mistaken(task), given)
+        self.knobs = {name: knob for name, knob in knobs.items() if name not in hidden}
+        self._sliders = {name: self._slider(knob) for name, knob in self.knobs.items()}
+        self._bars = {name: pn.pane.HTML("", margin=(0, 10)) for name in self.knobs}
+        by_role: dict[str, list[pn.viewable.Viewable]] = {}
+        for name, knob in self.knobs.items():
+            by_role.setdefault(knob.role, []).append(
+                pn.Column(
+                    self._sliders[name], self._bars[name], margin=0, sizing_mode="stretch_width"
+                )
+            )
+        by_role.setdefault("belief", []).insert(0, self.wrong)
+        self.column[:] = [
+            *(self._card(role, by_role[role]) for role in _HEADINGS if role in by_role),
+            self.delay,
+        ]
+        self._hide_beliefs()
+
+    def _card(self, role: str, inside: list[pn.viewable.Viewable]) -> pn.Card:
+        return pn.Card(
+            *inside,
+            title=_HEADINGS[role],
+            collapsed=role not in _OPEN,
+            sizing_mode="stretch_width",
+            margin=(4, 0),
+            header_css_classes=["card-header", f"role-{role}"],
+        )
+
+    def _slider(self, knob: Knob) -> pn.widgets.FloatSlider:
+        low, high = knob.position(knob.low), knob.position(knob.high)
+        shown = _NUMBER.replace("VALUE", "10 ** tick" if knob.logarithmic else "tick")
+        unit = f" ({knob.unit})" if knob.unit else ""
+        slider = pn.widgets.FloatSlider(
+            name=f"{knob.name}{unit}",
+            start=low,
+            end=high,
+            step=(high - low) / POSITIONS,
+            value=knob.position(knob.default),
+            format=CustomJSTickFormatter(code=shown),
+            sizing_mode="stretch_width",
+            margin=(5, 10, 0, 10),
+        )
+        slider.param.watch(self._heard, "value")
+        return slider
+
+    def _heard(self, event: object) -> None:
+        self._hide_beliefs()
+        if not self._quiet:
+            self._changed()
+
+    def _hide_beliefs(self) -> None:
+        for name in BELIEFS:
+            if name in self._sliders:
+                self._sliders[name].visible = self.wrong.value
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The values that the sliders stand for, by name."""
+        wanted = {n: k for n, k in self.knobs.items() if self.wrong.value or n not in BELIEFS}
+        return {name: knob.value(self._sliders[name].value) for name, knob in wanted.items()}
+
+    def move(self, values: Mapping[str, float]) -> None:
+        """Put sliders where values are, as one change."""
+        self._quiet = True
+        try:
+            for name, value in values.items():
+                if name in self._sliders:
+                    self._sliders[name].value = self.knobs[name].position(value)
+        finally:
+            self._quiet = False
+        self._changed()
+
+    def draw_intervals(self, intervals: Mapping[str, tuple[float, float]]) -> None:
+        """Draw an interval below each slider that has one, and none below the others."""
+        for name, bar in self._bars.items():
+            bar.object = "" if name not in intervals else self._bar(name, *intervals[name])
+
+    def _bar(self, name: str, low: float, high: float) -> str:
+        knob = self.knobs[name]
+        start, end = knob.position(knob.low), knob.position(knob.high)
+        left, right = (100 * (knob.position(v) - start) / (end - start) for v in (low, high))
+        words = escape(f"95 % interval: {low:.3g} to {high:.3g}")
+        return _BAR.format(left=left, width=max(right - left, 0.5), words=words)
+
+    def table(self) -> str:
+        """What each parameter means, as an HTML table."""
+        rows = [[k.name, k.about, k.unit] for k in self.knobs.values()]
+        return html_table(["parameter", "meaning", "unit"], rows)

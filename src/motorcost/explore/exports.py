@@ -1,0 +1,279 @@
+"""What the page shows, to take away: a study file, Python lines, a figure."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from motorcost.explore.knobs import BELIEFS, BELIEVED_MOTOR, BELIEVED_SENSORY
+from motorcost.explore.recordings import Recording
+from motorcost.explore.scene import MOVEMENTS, Setting, View
+from motorcost.io.tidy import write_csv
+from motorcost.model.observer import SHARED_NOISE
+from motorcost.plots.style import (
+    BLUE,
+    GREY,
+    CaptionedFigure,
+    captioned,
+    clean,
+    new_figure,
+    styled,
+    with_unit,
+)
+from motorcost.study.settings import Study
+from motorcost.tasks.supports import Support
+
+STUDY_FILE, TASK_FILE, DATA_FILE = "study.toml", "task.py", "simulated.csv"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What the page shows: its sliders, its data if there are any, and what a fit would infer."""
+
+    setting: Setting
+    free: Mapping[str, Support]
+    recording: Recording | None = None
+    noise: float = 0.0
+    starts: int = 4
+
+    @property
+    def fixed(self) -> dict[str, float]:
+        """Parameters of the task that are neither inferred nor conditions of the trials."""
+        conditions = () if self.recording is None else self.recording.trials.conditions
+        return {
+            name: value
+            for name, value in self.setting.values.items()
+            if name not in (*self.free, *conditions, *BELIEFS)
+        }
+
+
+def study_archive(shown: Shown) -> tuple[str, bytes]:
+    """The study file under its name; in an archive where it comes with files of its own."""
+    files = {STUDY_FILE: study_text(shown)}
+    if shown.setting.is_mistaken:
+        files[TASK_FILE] = task_text(shown.setting)
+    if shown.recording is not None and shown.recording.is_simulated:
+        files[DATA_FILE] = _csv(shown.recording)
+    if len(files) == 1:
+        return STUDY_FILE, files[STUDY_FILE].encode()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return "study.zip", packed.getvalue()
+
+
+def _csv(recording: Recording) -> str:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / DATA_FILE
+        write_csv(recording.trials, path)
+        return path.read_text("utf-8")
+
+
+def study_text(shown: Shown) -> str:
+    """The study file: the data, the model with the sliders that are not inferred, and the rest."""
+    setting, recording = shown.setting, shown.recording
+    study = None if recording is None else recording.study
+    noise = {} if SHARED_NOISE in shown.free else {"noise": shown.noise}
+    model: dict[str, Any] = {
+        "task": f"{TASK_FILE}:task" if setting.is_mistaken else setting.task_name
+    }
+    if study is not None and study.dt is not None:
+        model["dt"] = study.dt
+    if recording is not None and recording.trials.lead:
+        model["lead"] = recording.trials.lead
+    if setting.delay:
+        model["delay"] = setting.delay
+    tables: dict[str, dict[str, Any]] = {
+        "data": _data(study),
+        "prepare": {} if study is None else {n: _step(n, a) for n, a in study.prepare},
+        "model": model | {"fixed": shown.fixed},
+        "free": {name: _support(support) for name, support in shown.free.items()},
+        "observer": _states(study) | noise,
+        "fit": {"seed": setting.seed, "starts": shown.starts},
+    }
+    lines = ["# Run it with: motorcost fit study.toml -o fit/"]
+    if study is None:
+        lines.append('# The page showed no recording: write the name of yours behind "file".')
+    for name, table in tables.items():
+        if table:
+            lines += ["", f"[{name}]", *(f"{_key(k)} = {_toml(v)}" for k, v in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _data(study: Study | None) -> dict[str, Any]:
+    if study is None:
+        return {"file": "trials.csv"}
+    table: dict[str, Any] = {"file": [file.as_posix() for file in study.files]}
+    if study.dataset is not None:
+        return table | {"dataset": study.dataset, "options": study.reading}
+    return table | {name: value for name, value in study.reading.items() if value is not None}
+
+
+def _step(name: str, arguments: Mapping[str, Any]) -> Any:
+    """A step of the preparation as the file has it."""
+    if name in ("keep", "trials"):
+        return arguments["where" if name == "keep" else "which"]
+    return {key: value for key, value in arguments.items() if value is not None}
+
+
+def _states(study: Study | None) -> dict[str, Any]:
+    return {} if study is None or study.states is None else {"states": list(study.states)}
+
+
+def _support(support: Support) -> Any:
+    if support.sd is None:
+        scale = {} if support.logarithmic else {"scale": "linear"}
+        return {"low": support.low, "high": support.high} | scale
+    assert support.centre is not None  # it comes with an SD
+    if support.logarithmic:
+        return {"median": float(np.exp(support.centre)), "sd": support.sd}
+    return {"mean": support.centre, "sd": support.sd}
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float, np.number)):
+        return repr(float(value)) if isinstance(value, (float, np.floating)) else str(int(value))
+    return json.dumps(str(value), ensure_ascii=False)
+
+
+def task_text(setting: Setting) -> str:
+    """A file with the task of an agent that misjudges its noises."""
+    return "\n".join(['"""The task of the study."""', "", *_task_lines(setting)]) + "\n"
+
+
+def _task_lines(setting: Setting) -> list[str]:
+    motor, sensory = (setting.values.get(name, 1.0) for name in (BELIEVED_MOTOR, BELIEVED_SENSORY))
+    return [
+        "from functools import wraps",
+        "",
+        "import motorcost as mc",
+        "",
+        "",
+        f"@wraps(mc.tasks.{setting.task_name})",
+        "def task(**values):",
+        '    """The agent misjudges the noise of its commands and of its senses."""',
+        f"    problem = mc.tasks.{setting.task_name}(**values)",
+        "    return problem.believing(",
+        f"        C=[{motor!r} * term for term in problem.C.swapaxes(0, 1)],",
+        f"        W={sensory!r} * problem.W,",
+        f"        D=[{sensory!r} * term for term in problem.D.swapaxes(0, 1)],",
+        "    )",
+    ]
+
+
+def python_text(shown: Shown) -> str:
+    """Python lines that do what the page does."""
+    setting = shown.setting
+    task = "task" if setting.is_mistaken else f"mc.tasks.{setting.task_name}"
+    lines = ["import jax", "", 'jax.config.update("jax_enable_x64", True)']
+    lines += _task_lines(setting) if setting.is_mistaken else ["import motorcost as mc"]
+    lines += ["", *_simulating(setting, task)]
+    if shown.recording is not None and not shown.recording.is_simulated:
+        lines += ["", *_fitting(shown, task)]
+    return "\n".join(lines) + "\n"
+
+
+def _simulating(setting: Setting, task: str) -> list[str]:
+    values = {n: v for n, v in setting.values.items() if n not in BELIEFS} | setting.size
+    arguments = [f"    {name}={value!r}," for name, value in values.items()]
+    late = [f"problem = mc.delay(problem, {setting.delay})"] if setting.delay else []
+    return [
+        f"problem = {task}(",
+        *arguments,
+        ")",
+        *late,
+        "policy = mc.solve(problem)",
+        "movements = mc.simulate(",
+        f"    problem, policy, n_trials={MOVEMENTS}, key=jax.random.key({setting.seed})",
+        ")",
+        "print(mc.expected_cost(problem, policy))",
+    ]
+
+
+def _fitting(shown: Shown, task: str) -> list[str]:
+    assert shown.recording is not None  # only recordings are fitted
+    study = shown.recording.study
+    files = [file.as_posix() for file in study.files]
+    source = repr(files[0] if len(files) == 1 else files)
+    given: dict[str, Any] = {
+        "dataset": study.dataset,
+        "reading": study.reading,
+        "prepare": list(study.prepare),
+        "fixed": shown.fixed,
+        "states": None if study.states is None else list(study.states),
+        "noise": 0.0 if SHARED_NOISE in shown.free else shown.noise,
+        "dt": study.dt,
+        "lead": shown.recording.trials.lead,
+        "delay": shown.setting.delay,
+        "starts": shown.starts,
+        "seed": shown.setting.seed,
+    }
+    return [
+        "study = mc.Study(",
+        f"    {source},",
+        f"    {task},",
+        "    {",
+        *(f"        {name!r}: mc.{support}," for name, support in shown.free.items()),
+        "    },",
+        *(f"    {name}={value!r}," for name, value in given.items() if value),
+        ")",
+        "analysis = mc.analyse(study)",
+        "print(analysis.fit.summary())",
+    ]
+
+
+def figure_svg(shown: Shown, found: View) -> bytes:
+    """The figure of what the agent does, and of the data, as SVG."""
+    out = io.BytesIO()
+    figure_of(shown, found).savefig(out, format="svg")
+    return out.getvalue()
+
+
+@styled
+def figure_of(shown: Shown, found: View) -> CaptionedFigure:
+    """A figure: the place over time with its exact mean and spread, the speed, and the costs."""
+
+    start = 0.0 if shown.recording is None else -shown.recording.trials.lead
+    times, state = found.times + start, found.place[0]
+    mean, sd, movements = found.course(state)
+    figure = new_figure(9.5, 2.9)
+    course, speeds, costs = figure.subplots(1, 3)
+    trials = None if shown.recording is None else shown.recording.trials
+    if trials is not None and state in trials.channel_names:
+        samples = np.asarray(trials.observed[..., trials.channel_names.index(state)])
+        course.plot(np.asarray(trials.times), samples.T, color=GREY, lw=0.5, alpha=0.5)
+    course.plot(times, movements.T, color=BLUE, lw=0.5, alpha=0.4)
+    course.fill_between(times, mean - 2 * sd, mean + 2 * sd, color=BLUE, alpha=0.2, lw=0)
+    course.plot(times, mean, color=BLUE, lw=2)
+    course.set(xlabel="time (s)", ylabel=with_unit(state, found.states[state]))
+    speeds.plot(times, found.speeds.T, color=BLUE, lw=0.5, alpha=0.4)
+    speeds.plot(times, found.mean_speed, color=BLUE, lw=2)
+    unit = found.states[state]
+    speeds.set(xlabel="time (s)", ylabel=with_unit("speed", f"{unit}/s" if unit else ""))
+    names = list(found.shares)[::-1]
+    costs.barh(names, [100 * found.shares[name] for name in names], color=BLUE)
+    costs.set(xlabel="% of the expected cost", xlim=(0, 100))
+    for ax in (course, speeds, costs):
+        clean(ax)
+    band = "Line: mean; band: ± 2 SD over movements (exact); thin blue: simulated"
+    grey = "; grey: recorded" if trials is not None else ""
+    return captioned(figure, f"{band}{grey}. Expected cost {found.cost:.4g}.")

@@ -1,0 +1,118 @@
+"""The fit of a page: begun by a button, under way in a thread, shown by the sliders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import panel as pn
+
+from motorcost.explore.controls import Sliders
+from motorcost.explore.exports import Shown
+from motorcost.explore.panels import FitPanel
+from motorcost.explore.workers import FitRun, FitSlot
+from motorcost.fitting.fitted import Fit
+from motorcost.model.observer import SHARED_NOISE, ObserverSpec
+
+_LEVEL = 0.95
+
+
+class Fitting:
+    """Begins and stops the fits of a page, and shows what they find.
+
+    - `slot`: in which fits of all pages take turns.
+    - `panel`, `sliders`, `noise`: what shows progress and results.
+    - `later`: carries out a change of the page, from another thread; `say`: shows a message.
+    """
+
+    def __init__(
+        self,
+        slot: FitSlot,
+        panel: FitPanel,
+        sliders: Sliders,
+        noise: pn.widgets.FloatSlider,
+        *,
+        later: Callable[[Callable[[], None]], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._slot, self._panel, self._sliders, self._noise = slot, panel, sliders, noise
+        self._later, self._say = later, say
+        self._run: FitRun | None = None
+        self._found: Fit | None = None
+
+    def start(self, shown: Shown) -> None:
+        """Begin a fit, unless one is under way: clicks do not queue."""
+        if shown.recording is None or self._run is not None:
+            return
+        if not shown.free:
+            self._say("Nothing is to be inferred: choose at least one parameter.")
+            return
+        self._run = self._slot.start(
+            _arguments(shown),
+            progress=lambda *done: self._later(partial(self._panel.show_progress, *done)),
+            done=lambda found: self._later(partial(self._done, found)),
+            failed=lambda why: self._later(partial(self._failed, why)),
+        )
+        if self._run is None:
+            self._say("A fit is under way in another tab: it uses every core. Try again after it.")
+            return
+        self._say("")
+        self._panel.running(True)
+
+    def stop(self) -> None:
+        """Stop the fit that is under way; the best point so far is shown."""
+        if self._run is not None:
+            self._run.stop()
+
+    def forget(self) -> None:
+        """Show no fit any more."""
+        self._found = None
+        self.mark_intervals()
+
+    def mark_intervals(self) -> None:
+        """Draw the intervals of the last fit below the sliders and into the slices."""
+        found = self._found
+        intervals = {} if found is None or not found.converged else found.interval(_LEVEL)
+        self._sliders.draw_intervals(intervals)
+        self._panel.show_intervals(intervals)
+
+    def _failed(self, why: str) -> None:
+        self._run = None
+        self._panel.running(False)
+        self._say(why)
+
+    def _done(self, found: Fit) -> None:
+        """Put the sliders at the estimate, with its intervals."""
+        self._run = None
+        self._panel.running(False)
+        self._found = found
+        self._panel.show_result(found)
+        estimates = found.estimates
+        if SHARED_NOISE in estimates:
+            self._noise.value = min(estimates[SHARED_NOISE], self._noise.end)
+        self._sliders.move(estimates)
+        self.mark_intervals()
+
+
+def _arguments(shown: Shown) -> dict[str, Any]:
+    """The arguments of `mc.fit`: a search from the sliders, if that is possible, and others."""
+    assert shown.recording is not None  # only recordings are fitted
+    trials, setting = shown.recording.trials, shown.setting
+    values = {**setting.values, SHARED_NOISE: shown.noise}
+    here = {name: values[name] for name in shown.free}
+    is_possible = all(here[name] in support for name, support in shown.free.items())
+    known = (*shown.free, *trials.conditions, SHARED_NOISE)
+    fixed = {name: value for name, value in values.items() if name not in known}
+    noise = 0.0 if SHARED_NOISE in shown.free else shown.noise
+    return {
+        "task": setting.full_task,
+        "trials": trials,
+        "free": shown.free,
+        "fixed": fixed | dict(setting.whole),
+        "observer": ObserverSpec(trials.channel_names, noise),
+        "key": jax.random.key(setting.seed),
+        "starts": [here] if is_possible else [],
+        "n_starts": shown.starts - is_possible,
+    }

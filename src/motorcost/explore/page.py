@@ -1,0 +1,380 @@
+"""The page: what is on it, and what happens when something on it is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from html import escape
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import panel as pn
+
+from motorcost.errors import ConvergenceError, InputError
+from motorcost.explore import figures
+from motorcost.explore.controls import Sliders
+from motorcost.explore.exports import DATA_FILE, Shown
+from motorcost.explore.fitting import Fitting
+from motorcost.explore.knobs import POSITIONS
+from motorcost.explore.likelihood import Meter
+from motorcost.explore.opening import Opener
+from motorcost.explore.panels import BeliefPanel, ExportPanel, FitPanel, MovementPanel, axis_of
+from motorcost.explore.recordings import Folder, Recording, simulated, task_names
+from motorcost.explore.scene import Setting, View, is_compiled, movements, place_of, view
+from motorcost.explore.workers import FitSlot, Latest
+from motorcost.fitting.specification import usual_noise
+from motorcost.model.observer import SHARED_NOISE
+from motorcost.study.task_lookup import example_problem, find_task
+from motorcost.tasks.declare import Task
+from motorcost.tasks.supports import Support
+
+_COMPILING = "Compiling. The first picture of its kind takes a while; the next ones are quick."
+_WIDE = {"sizing_mode": "stretch_width"}
+# Where the slider of the recording noise ends, as a share of the largest noise that a fit allows.
+_MOST_NOISE = 0.1
+
+
+class Page:
+    """One page in one browser tab.
+
+    - `folder`: whose files may be opened; `slot`: in which fits of all pages take turns.
+    - `dark`: whether the page is dark.
+    """
+
+    def __init__(self, folder: Folder, slot: FitSlot, *, dark: bool) -> None:
+        self._document = pn.state.curdoc
+        self._begun = self._closed = False
+        self._recording: Recording | None = None
+        self._meter: Meter | None = None
+        self._view: View | None = None
+        self._seed = 0
+        self._pictures, self._likelihoods, self._reader = (
+            Latest(name) for name in ("pictures", "likelihoods", "reader")
+        )
+        palette = figures.colours(dark)
+        self.task = pn.widgets.Select(name="Task", options=task_names(), **_WIDE)
+        self.task.param.watch(lambda _: self._task_chosen(), "value")
+        self.sliders = Sliders(self._refresh)
+        self.noise = pn.widgets.FloatSlider(
+            name="recording_noise (SD)", start=0.0, end=1.0, visible=False, **_WIDE
+        )
+        self.noise.param.watch(lambda _: self._refresh(), "value")
+        self.again = pn.widgets.Button(name="Other random numbers", **_WIDE)
+        self.again.on_click(lambda _: self._reseed())
+        self.take = pn.widgets.Button(name="Take the simulated movements as data", **_WIDE)
+        self.take.on_click(lambda _: self._take_simulated())
+        self.opener = Opener(folder, self._open)
+        self.status = pn.pane.HTML("", css_classes=["status"], **_WIDE)
+        self.message = pn.pane.Alert("", alert_type="warning", visible=False, **_WIDE)
+        self.movement = MovementPanel(palette, self._redraw)
+        self.fit = FitPanel(
+            palette,
+            changed=self._refresh,
+            start=lambda: self.fitting.start(self._shown()),
+            stop=lambda: self.fitting.stop(),
+        )
+        self.fitting = Fitting(
+            slot, self.fit, self.sliders, self.noise, later=self._later, say=self._say
+        )
+        self.belief = BeliefPanel(palette, self._refresh)
+        self.export = ExportPanel(lambda: (self._shown(), self._view))
+        self.meaning = pn.pane.HTML("", **_WIDE)
+        self._task_chosen()
+
+    # What is on it.
+
+    def controls(self) -> pn.Column:
+        """The column of controls."""
+        return pn.Column(
+            self.task,
+            self.opener.card,
+            self.sliders.column,
+            self.noise,
+            self.again,
+            self.take,
+            margin=0,
+            **_WIDE,
+        )
+
+    def pictures(self) -> list[pn.viewable.Viewable]:
+        """What stands above each other in the column of pictures.
+
+        That column must hold the tabs itself: in a column within a column Bokeh gives the plots of
+        a tab no width.
+        """
+        tabs = pn.Tabs(
+            ("Movements", self.movement.view),
+            ("Likelihood and fit", self.fit.view),
+            ("One movement", self.belief.view),
+            ("Export", self.export.view),
+            ("Parameters", self.meaning),
+            **_WIDE,
+        )
+        return [self.message, self.status, tabs]
+
+    def begin(self, first: str) -> None:
+        """Begin to compute, with a file if `first` names one.
+
+        Not before the browser shows the page: what threads change before then can get lost.
+        """
+        self._begun = True
+        if first:
+            self.opener.open(first)
+        self._refresh()
+
+    def close(self) -> None:
+        """End what runs beside the page."""
+        self._closed = True
+        for worker in (self._pictures, self._likelihoods, self._reader):
+            worker.close()
+        self.fitting.stop()
+
+    # What the page is set to.
+
+    @property
+    def _task(self) -> Task:
+        return find_task(self.task.value) if self._recording is None else self._recording.study.task
+
+    def _setting(self) -> Setting:
+        values, name = self.sliders.values, self.task.value
+        common: dict[str, Any] = {
+            "delay": int(self.sliders.delay.value),
+            "is_mistaken": bool(self.sliders.wrong.value),
+            "seed": self._seed,
+        }
+        if self._recording is None:
+            return Setting(self._task, name, values, **common)
+        study, trials = self._recording.study, self._recording.trials
+        number = self.belief.number
+        whole = {n: v for n, v in study.fixed.items() if n not in values and n != "dt"}
+        return Setting(
+            self._task,
+            study.task_name,
+            values | self._recording.condition(number),
+            whole=whole,
+            steps=int(trials.lengths[number]),
+            dt=trials.dt,
+            **common,
+        )
+
+    def _shown(self) -> Shown:
+        return Shown(
+            self._setting(),
+            self._free(),
+            self._recording,
+            noise=float(self.noise.value) if self.noise.visible else 0.0,
+            starts=int(self.fit.searches.value),
+        )
+
+    def _free(self) -> dict[str, Support]:
+        """What a fit infers, and where it can lie."""
+        supports = self._supports()
+        return {name: supports[name] for name in self.fit.free.value if name in supports}
+
+    def _supports(self) -> dict[str, Support]:
+        values = self.sliders.values
+        found = {n: k.support for n, k in self.sliders.knobs.items() if k.support and n in values}
+        if self._recording is not None:
+            found |= {
+                name: support
+                for name, support in self._recording.study.free.items()
+                if support is not None and name in found and support.per is None
+            }
+        if self._meter is not None:
+            found[SHARED_NOISE] = self._meter.supports[SHARED_NOISE]
+        return found
+
+    # What happens when something is changed.
+
+    def _task_chosen(self) -> None:
+        """Another task: without the data, which were read for the one before."""
+        if self._recording is not None and self.task.value == self._recording.study.task_name:
+            return
+        self._have(None)
+
+    def _redraw(self) -> None:
+        if self._view is not None:
+            self._draw(self._shown(), self._view, None)
+
+    def _reseed(self) -> None:
+        self._seed += 1
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Ask for what the page should show now."""
+        if not self._begun:
+            return
+        shown = self._shown()
+        self._pictures.ask(partial(self._guarded, partial(self._compute, shown)))
+        if self._recording is not None:
+            values = {**shown.setting.values, SHARED_NOISE: shown.noise}
+            self._make_meter(shown.setting)
+            assert self._meter is not None  # just made
+            supports, knobs = self._supports(), self.sliders.knobs
+            if self.fit.free.options != list(supports):  # the beliefs came or went
+                self.fit.offer(list(supports), self.fit.free.value)
+                return
+            self.fit.make_slices({n: axis_of(n, knobs.get(n), supports[n]) for n in self._free()})
+            self.fitting.mark_intervals()
+            job = partial(
+                self._measure, self._meter, values, tuple(self._free()), self.belief.number
+            )
+            self._likelihoods.ask(partial(self._guarded, job))
+        self.export.refresh()
+
+    def _make_meter(self, setting: Setting) -> None:
+        """The likelihood of the data under the task with the present delay and beliefs."""
+        assert self._recording is not None
+        task, trials = setting.full_task, self._recording.trials
+        meter = self._meter
+        if meter is None or meter.task is not task or meter.trials is not trials:
+            supports = {n: s for n, s in self._supports().items() if n != SHARED_NOISE}
+            self._meter = Meter(task, trials, supports)
+
+    # Beside the page, in threads.
+
+    def _guarded(self, job: Callable[[], None]) -> None:
+        """Carry out a job; what goes wrong is said on the page, which lives on."""
+        try:
+            job()
+        except (InputError, ConvergenceError) as error:
+            self._later(partial(self._say, str(error)))
+        except Exception as error:
+            self._later(partial(self._say, f"{type(error).__name__}: {error}"))
+
+    def _compute(self, shown: Shown) -> None:
+        if not is_compiled(shown.setting):
+            self._later(partial(self._set_status, _COMPILING))
+        begun = perf_counter()
+        found = view(shown.setting)
+        self._later(partial(self._draw, shown, found, perf_counter() - begun))
+
+    def _measure(
+        self, meter: Meter, values: dict[str, float], names: tuple[str, ...], trial: int
+    ) -> None:
+        value, count = meter.value(values), len(meter.trials)
+        self._later(partial(self.fit.show_value, value, count))
+        if self._likelihoods.is_stale:
+            return
+        found = meter.beliefs(trial, values)
+        self._later(partial(self._show_beliefs, meter, found, trial))
+        for name in names:
+            if self._likelihoods.is_stale:
+                return
+            if values.get(name, 0.0) in meter.supports[name]:
+                along = meter.slice(name, values)
+                self._later(partial(self.fit.show_slice, along, values[name]))
+
+    def _later(self, change: Callable[[], None]) -> None:
+        """Change the page, from another thread."""
+
+        def together() -> None:
+            self._document.hold("combine")  # one message to the browser instead of many
+            try:
+                change()
+            finally:
+                self._document.unhold()
+
+        if not self._closed:
+            self._document.add_next_tick_callback(together)
+
+    # What is shown.
+
+    def _draw(self, shown: Shown, found: View, seconds: float | None) -> None:
+        self._view = found
+        trials = None if shown.recording is None else shown.recording.trials
+        start = 0.0 if trials is None else -trials.lead
+        self.movement.show(found, start)
+        number = self.belief.number if trials is not None else None
+        if trials is not None or self.movement.has_data:
+            self.movement.show_data(trials, found.place, number)
+        if not found.converged:
+            self._say("No policy was found with these values: the pictures are not to be trusted.")
+        took = "" if seconds is None else f" · computed in {1000 * seconds:.0f} ms"
+        saved = 1 - found.cost / found.idle_cost if found.idle_cost > 0 else 0.0
+        self._set_status(
+            f"Expected cost <b>{found.cost:.4g}</b>, {100 * saved:.0f} % less than without "
+            f"moving{took}"
+        )
+
+    def _show_beliefs(self, meter: Meter, found: Any, trial: int) -> None:
+        if self._view is None or self._recording is None or trial != self.belief.number:
+            return
+        condition = self._recording.condition(trial)
+        words = ", ".join(f"{name} {value:.4g}" for name, value in condition.items())
+        self.belief.show(meter.trials, found, self._states(), words)
+
+    def _states(self) -> dict[str, str]:
+        assert self._view is not None
+        return self._view.states
+
+    def _set_status(self, html: str) -> None:
+        self.status.object = html
+
+    def _say(self, text: str) -> None:
+        """Say something in the page; nothing takes the message away."""
+        lines = "<br>".join(escape(line) for line in text.splitlines())
+        self.message.param.update(object=lines, visible=bool(text))
+
+    # Data.
+
+    def _open(self, opening: Callable[[str], Recording] | None) -> None:
+        self._say("")
+        if opening is None:
+            self._have(None)
+            return
+        task_name = self.task.value
+
+        def read() -> None:
+            found = opening(task_name)
+            self._later(partial(self._have, found))
+
+        self._reader.ask(partial(self._guarded, read))
+
+    def _take_simulated(self) -> None:
+        if self._recording is not None:
+            self._say("There are data already: choose none first.")
+            return
+        setting = self._setting()
+
+        def taken() -> None:
+            found = simulated(movements(setting), setting.task, setting.task_name, DATA_FILE)
+            self._later(partial(self._have, found))
+
+        self._reader.ask(partial(self._guarded, taken))
+
+    def _have(self, recording: Recording | None) -> None:
+        """Work with these data from now on, or with none."""
+        keep = self.sliders.values if recording is not None and recording.is_simulated else {}
+        self._recording, self._meter = recording, None
+        self.fitting.forget()
+        study = None if recording is None else recording.study
+        if study is not None and study.task_name in self.task.options:
+            self.task.value = study.task_name
+        trials = None if recording is None else recording.trials
+        self.sliders.show(
+            self._task,
+            keep if study is None or keep else study.fixed,
+            {} if trials is None else trials.conditions,
+        )
+        self.meaning.object = self.sliders.table()
+        self.noise.visible = trials is not None
+        self.take.visible = trials is None
+        self.fit.show_data(trials is not None)
+        problem = example_problem(self._task, self.task.value, {} if study is None else study.fixed)
+        states = dict(zip(problem.state_names, problem.state_units, strict=True))
+        self.belief.show_data(trials, states, place_of(list(states))[0])
+        if recording is not None:
+            self._set_noise(recording)
+            self._make_meter(self._setting())
+            self.fit.offer(list(self._supports()), list(recording.study.free))
+            self._say("\n".join([*recording.warnings, *recording.notes]))
+        self._refresh()
+
+    def _set_noise(self, recording: Recording) -> None:
+        most = _MOST_NOISE * usual_noise(np.asarray(recording.trials.observed)).high
+        usual = recording.usual_noise
+        self.noise.param.update(
+            end=max(most, usual), step=max(most, usual) / POSITIONS, value=usual
+        )

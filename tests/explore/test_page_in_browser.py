@@ -1,0 +1,217 @@
+"""The page in a real browser: what a user does, from the first slider to the export."""
+
+import http.client
+import re
+import tomllib
+from contextlib import closing
+
+import jax
+import pytest
+
+import motorcost as mc
+from made import made_fit
+
+pytest.importorskip("panel", reason="the page needs: pip install 'motorcost[explore]'")
+expect = pytest.importorskip("playwright.sync_api").expect
+
+# Compiling on a busy machine takes a while; nothing here is a test of speed.
+PATIENCE = 200_000
+
+
+@pytest.fixture
+def page(browser, address):
+    context = browser.new_context(accept_downloads=True)
+    opened = context.new_page()
+    opened.set_default_timeout(PATIENCE)
+    opened.problems = []
+    opened.on("pageerror", lambda error: opened.problems.append(str(error)))
+    opened.on(
+        "console",
+        lambda said: opened.problems.append(said.text) if said.type == "error" else None,
+    )
+    opened.on(
+        "request",
+        lambda asked: (
+            opened.problems.append(f"asks {asked.url}")
+            if not asked.url.startswith((address, address.replace("http", "ws"), "data:", "blob:"))
+            else None
+        ),
+    )
+    opened.goto(address)
+    computed(opened)
+    yield opened
+    context.close()
+    assert opened.problems == []
+
+
+def computed(page):
+    """What the page says of its last picture, once there is one."""
+    status = page.get_by_text("computed in")
+    status.wait_for()
+    return status.inner_text()
+
+
+def sees_another_picture(page, before):
+    expect(page.get_by_text("computed in")).not_to_have_text(before, timeout=PATIENCE)
+
+
+def cost(text):
+    return float(re.search(r"Expected cost ([\d.e-]+)", text).group(1))
+
+
+def slider(page, name):
+    """The handle of a slider, by the beginning of its title."""
+    return page.locator(".bk-input-group", has_text=re.compile(rf"^{name}")).locator(".noUi-handle")
+
+
+def choose_tab(page, name):
+    page.locator(".bk-tab", has_text=name).click()
+
+
+def drawn(page):
+    """The data of every plot, to see whether they change."""
+    return page.evaluate(
+        """() => JSON.stringify([...Bokeh.documents[0]._all_models.values()]
+            .filter(model => model.type == 'ColumnDataSource' && model.data.mean)
+            .map(model => [...model.data.mean]))"""
+    )
+
+
+def test_a_slider_moves_the_pictures_by_keyboard(page):
+    said, picture = computed(page), drawn(page)
+    before = cost(said)
+    assert before == pytest.approx(0.00123, rel=1e-3)  # what two implementations agree on
+    handle = slider(page, "effort")
+    handle.focus()
+    for _ in range(10):
+        page.keyboard.press("ArrowRight")
+    sees_another_picture(page, said)
+    assert cost(computed(page)) > before
+    assert drawn(page) != picture
+
+
+def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):
+    page.set_input_files("input[type=file]", recordings / "reaches.csv")
+    choose_tab(page, "Likelihood and fit")
+    page.get_by_text("Log likelihood of 12 trials").wait_for()
+    for name in ("velocity", "force"):
+        page.get_by_label(name, exact=True).uncheck()
+    page.get_by_label("Searches").fill("1")
+    page.keyboard.press("Tab")
+    fit = page.get_by_role("button", name="Fit", exact=True)
+    for _ in range(10):  # which must not queue ten fits
+        fit.click(force=True, no_wait_after=True, timeout=1000) if fit.is_enabled() else None
+    page.get_by_text("log likelihood", exact=False).first.wait_for()
+    page.get_by_text("95 % interval:").first.wait_for()
+    page.get_by_text("1 of 1 searches found this maximum").wait_for()
+    low, high = (
+        float(value)
+        for value in re.search(
+            r"interval: ([\d.e-]+) to ([\d.e-]+)",
+            page.get_by_text("95 % interval:").first.inner_text(),
+        ).groups()
+    )
+    assert 1e-5 < low < high < 4e-5  # around what the trials were simulated with
+    assert fit.is_enabled()
+
+    choose_tab(page, "One movement")
+    page.get_by_text("what the agent took the state to be").wait_for()
+
+    choose_tab(page, "Export")
+    saved = {}
+    for label in ("Study file", "Figure (SVG)", "Python lines"):
+        with page.expect_download() as download:
+            page.get_by_text(label).click()
+        saved[label] = tmp_path / download.value.suggested_filename
+        download.value.save_as(saved[label])
+    study = tomllib.loads(saved["Study file"].read_text())
+    assert study["data"]["file"] == ["reaches.csv"]
+    assert list(study["free"]) == ["effort"]
+    assert saved["Figure (SVG)"].read_text().count("<svg") == 1
+    compile(saved["Python lines"].read_text(), "explored.py", "exec")
+
+
+def test_a_broken_upload_gets_a_message_and_the_page_lives_on(page, recordings):
+    page.set_input_files("input[type=file]", recordings / "broken.csv")
+    page.get_by_text("broken.csv: needs trials of two samples").wait_for()
+    slider(page, "effort").focus()
+    before = computed(page)
+    page.keyboard.press("ArrowLeft")
+    sees_another_picture(page, before)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("../secret.csv", "is not in the folder"),
+        ("/etc/passwd", "is not in the folder"),
+        ("outside.toml", "is not in the folder"),
+        ("notes.txt.exe", "is neither a study"),
+    ],
+)
+def test_files_that_the_page_may_not_open(page, address, name, answer):
+    page.goto(f"{address}?file={name}")
+    page.get_by_text(answer).wait_for()
+    computed(page)
+
+
+def answer_to(address, path, **headers):
+    """The status of the answer to a request."""
+    port = int(address.rsplit(":", 1)[1].strip("/"))
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request("GET", path, headers=headers)
+        with connection.getresponse() as answer:
+            return answer.status
+
+
+def test_other_hosts_are_refused(address):
+    assert answer_to(address, "/favicon.ico") == 200
+    for host in ("lab.example", "127.0.0.1.lab.example", ""):
+        assert answer_to(address, "/favicon.ico", Host=host) == 403
+
+
+def test_a_websocket_from_another_site_is_refused(address):
+    headers = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "bW90b3Jjb3N0IGV4cGxvcmU=",
+        "Origin": "http://lab.example",
+    }
+    assert answer_to(address, "/ws", **headers) == 403
+
+
+def test_nothing_but_the_page_is_served(address):
+    for path in (
+        "/reaches.csv",
+        "/../secret.csv",
+        "/static/../../secret.csv",
+        "/%2e%2e/secret.csv",
+    ):
+        assert answer_to(address, path) in (403, 404)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_phone_shows_everything_within_its_width(browser, address, theme):
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    page = context.new_page()
+    page.goto(f"{address}?theme={theme}", timeout=PATIENCE)
+    computed(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    context.close()
+
+
+def test_the_report_opens_without_errors(browser, tmp_path):
+    problem = mc.tasks.reaching(steps=8)
+    camera = mc.ObserverSpec(["position"], noise=1e-3)
+    trials = mc.simulate(
+        problem, mc.solve(problem), n_trials=5, key=jax.random.key(1), observer=camera
+    )
+    made_fit({"effort": mc.LogUniform(1e-7, 1e-3)}, trials).report(tmp_path, profiles=False)
+    page, problems = browser.new_page(), []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+    page.goto((tmp_path / "report.html").as_uri())
+    assert page.locator("img, svg").count() > 0
+    assert problems == []
+    page.close()
