@@ -163,7 +163,7 @@ def test_growth_is_drawn():
 @pytest.mark.slow  # minutes on an accelerator, half an hour on two cores
 @pytest.mark.parametrize("name", ["field", "via-point", "senses"])
 def test_intervals_of_planar_reaching_cover_the_truth(name):
-    import coverage
+    import interval_coverage as coverage
 
     case = coverage.CASES[f"planar reaching, {name}"]
     covered, rows = coverage.recovered(case, sets=100, n_trials=50, n_starts=4)

@@ -10,17 +10,42 @@ import motorcost as mc
 from made import made_fit
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted(page for page in DOCS.rglob("*.md") if "_build" not in page.parts),
+]
+
+SLOW = (
+    "README.md",
+    "docs/calibration.md",
+    "docs/design.md",
+    "docs/fitting.md",
+    "docs/index.md",
+    "docs/inference.md",
+    "docs/posteriors.md",
+    "docs/real-data.md",
+    "docs/sweeps.md",
+)
 
 
-SLOW = ("README.md", "design.md", "fitting.md", "inference.md", "real-data.md", "sweeps.md")
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+def is_notebook(page):
+    """Notebooks are executed while the site is built."""
+    return "file_format: mystnb" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in SLOW else [])
+        pytest.param(
+            page, id=name_of(page), marks=[pytest.mark.slow] if name_of(page) in SLOW else []
+        )
         for page in PAGES
+        if not is_notebook(page)
     ],
 )
 def test_code_runs(page, tmp_path, monkeypatch):
@@ -51,7 +76,84 @@ def run_code(page):
         exec(compile(block, page.name, "exec"), names)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
-        assert target.startswith("https://") or (page.parent / target).exists(), target
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(page)):
+        file, _, anchor = target.partition("#")
+        if not file.startswith("https://"):
+            there = page.parent / file if file else page
+            assert there.exists(), target
+            assert not anchor or anchor in anchors_of(there), target
+
+
+def without_code(page):
+    text = re.sub(r"(?ms)^(`{3,}|~{3,})(?!\{eval-rst).*?^\1\s*$", "", page.read_text("utf-8"))
+    return re.sub(r"`[^`\n]+`", "", text)
+
+
+def anchors_of(page):
+    """What the headings of a page are called in links, on GitHub as in the site."""
+    text = re.sub(r"(?ms)^(`{3,}).*?^\1\s*$", "", page.read_text("utf-8"))
+    headings = re.findall(r"(?m)^#+ (.*)$", text)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_links_to_headings_are_checked(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# A `name`, and more\n\n```sh\n# a comment\n```\n")
+    assert anchors_of(page) == {"a-name-and-more"}
+    page.write_text("[there](page.md#nowhere)")
+    with pytest.raises(AssertionError):
+        test_links_lead_somewhere(page)
+
+
+def test_pages_that_load_from_the_network_are_found(tmp_path):
+    from check_offline import problems
+
+    bad = {
+        "script": '<script src="https://cdn.example/x.js"></script>',
+        "style": '<link rel="stylesheet" href="//cdn.example/x.css">',
+        "picture": '<img src="http://example.org/x.png">',
+        "font": "<style>@font-face { src: url(https://example.org/x.woff) }</style>",
+    }
+    good = '<a href="https://example.org">there</a><link rel="next" href="b.html"><img src="x.png">'
+    for name, text in {**bad, "good": good}.items():
+        (tmp_path / f"{name}.html").write_text(f"<html><body>{text}</body></html>")
+    (tmp_path / "x.css").write_text("a { background: url('https://example.org/x.png') }")
+    assert sorted(line.split(".")[0] for line in problems(tmp_path)) == sorted([*bad, "x"])
+
+
+@pytest.mark.parametrize(
+    ("code", "has"),
+    [
+        (r"\hat x_t", r"<msub><mover.*</mover><mi>t</mi></msub>"),
+        (r"\begin{aligned} a &= b \\ c &= d \end{aligned}", r"<mtr>.*<mtr>"),
+        (r"\begin{equation} a = b \end{equation}", r"<mi>a</mi><mo>=</mo>|<mi>a</mi><mo>&#x0003D;"),
+    ],
+)
+def test_formulas_become_mathml(code, has):
+    from mathml import converted
+
+    made = converted(code, block=True)
+    assert re.search(has, made, re.DOTALL)
+    assert "begin" not in made
+    assert "&amp;" not in made
+
+
+def test_docstrings_become_restructured_text():
+    from docstrings import as_rst
+
+    text = """See `Fit` and `x`s:
+
+    - `a`: of `Fit`,
+      2 * 3.
+
+          a formula * here
+
+    >>> print(`1`)
+    """
+    made = "\n".join(as_rst(inspect.cleandoc(text).split("\n"), {"Fit": "motorcost.Fit"}.get))
+    assert "See :py:obj:`Fit <motorcost.Fit>` and ``x``\\ s:" in made
+    assert "  .. code-block:: text\n\n      a formula * here" in made
+    assert "2 \\* 3" in made
+    assert ">>> print(`1`)" in made

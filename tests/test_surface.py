@@ -71,3 +71,21 @@ def test_citations_agree():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert stored["version"] == project["version"] == mc.__version__
     assert stored["license"] == project["license"]
+    (authors,) = [author["name"] for author in stored["authors"]]
+    assert [authors] == [author["name"] for author in project["authors"]]
+    assert f"author  = {{{{{authors}}}}}" in text
+    assert f"title   = {{{stored['title']}}}" in text
+    assert stored["keywords"] == project["keywords"]
+    assert stored["abstract"].rstrip(".") == project["description"]
+
+
+def test_the_citation_has_what_its_format_requires():
+    """Of version 1.2.0: the fields that must be there, and those that a reader needs."""
+    stored = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert stored["cff-version"] == "1.2.0"
+    assert stored["type"] == "software"
+    for name in ("message", "title", "authors", "abstract", "version", "license", "keywords"):
+        assert stored[name], name
+    paper = stored["preferred-citation"]
+    for name in ("type", "title", "authors", "year", "url", "collection-title", "volume"):
+        assert paper[name], name
