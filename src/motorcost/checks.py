@@ -56,6 +56,24 @@ def array_module(*values: Any) -> Any:
     return np if all(is_concrete(leaf) for leaf in jax.tree.leaves(values)) else jnp
 
 
+def concrete_in_numpy(tree: Any) -> Any:
+    """The tree with its concrete JAX arrays as NumPy arrays.
+
+    Even slicing a JAX array outside `jit`, or a function of NumPy that calls a method of it, is
+    compiled for every new shape.
+    """
+    return jax.tree.map(
+        lambda leaf: np.asarray(leaf) if isinstance(leaf, Array) and is_concrete(leaf) else leaf,
+        tree,
+    )
+
+
+def diagonal_matrix(values: Sequence[Any]) -> Any:
+    """The matrix with these numbers on its diagonal, a NumPy array if they are concrete."""
+    xp = array_module(values)
+    return xp.diag(xp.array(values, dtype=float))
+
+
 def jax_array(array: Any) -> Array:
     """The array as a JAX array.
 
@@ -157,8 +175,8 @@ def symmetric(
             raise InputError(
                 f"{name} must be positive {kind}, got lowest eigenvalue {eigenvalue:.3g}{at}"
             )
-    xp = array_module(value)
-    return jax_array((xp.asarray(value) + xp.swapaxes(value, -1, -2)) / 2)
+    value = concrete_in_numpy(value)
+    return jax_array((value + array_module(value).swapaxes(value, -1, -2)) / 2)
 
 
 def definiteness(M: np.ndarray) -> np.ndarray:

@@ -1,14 +1,18 @@
 """Errors that name what was wrong: a policy that was not found, a sample that contradicts."""
 
+import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.inference.elimination import NO_CONTRADICTION
 from motorcost.inference.filter import filter_setting, run_filter
 from motorcost.inference.grouping import Group
+from motorcost.model.observer import Observer
+from motorcost.model.policy import Policy
+from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
 
 
@@ -16,23 +20,24 @@ def raise_if_failed(
     group: Group,
     index: np.ndarray,
     trials: Trials,
-    converged: Bool[Array, " conditions"],
-    contradiction: Int[Array, "conditions N"],
+    converged: Bool[Array | np.ndarray, " conditions"],
+    contradiction: Int[Array | np.ndarray, "conditions N"],
 ) -> None:
     """Raise if a policy was not found or a sample contradicts the model.
 
     `index` is where each trial of the group stands in `trials`. `converged` and `contradiction`
     are what the filter found: the second is the index of each trial's first contradiction.
     """
-    if not converged.all():
-        first = int(index[int(jnp.argmin(converged)), 0])
+    if not np.asarray(converged).all():
+        first = int(index[int(np.argmin(np.asarray(converged))), 0])
         values = {name: values[first].item() for name, values in trials.conditions.items()}
         raise ConvergenceError(
             f"no policy was found{f' for the condition {values}' if values else ''}: its gains did "
             "not settle, so these parameters may be far from any that make sense; solve(problem) "
             "tells more"
         )
-    contradicting = np.argwhere(np.asarray(contradiction) < NO_CONTRADICTION)
+    contradiction = np.asarray(contradiction)
+    contradicting = np.argwhere(contradiction < NO_CONTRADICTION)
     if len(contradicting):
         condition, place = (int(i) for i in contradicting[0])
         sample = int(contradiction[condition, place])
@@ -45,24 +50,37 @@ def _contradiction(group: Group, condition: int, place: int, sample: int) -> str
 
     The value that the sample must have comes from the general filter, whichever found it.
     """
-    of_condition = jax.tree.map(lambda leaf: leaf[condition], group.solved())
-    observer, starts = of_condition.observer, of_condition.starts
-    setting = filter_setting(
-        of_condition.problem, of_condition.policy, observer, known_start=starts is not None
-    )
-    samples = of_condition.samples[place]
-    residuals = run_filter(
-        setting,
-        samples[..., None],
-        None if starts is None else starts[place][:, None],
-        lambda before, after: after[2].whitened.residual,
-        whiten=True,
+    solved = checks.concrete_in_numpy(group.solved())
+    of_condition = jax.tree.map(lambda leaf: leaf[condition], solved)
+    samples, starts = of_condition.samples[place], of_condition.starts
+    start = None if starts is None else starts[place]
+    residuals = _residuals(
+        of_condition.problem, of_condition.policy, of_condition.observer, samples, start
     )
     step, channel = divmod(sample, samples.shape[1])
     value = float(samples[step, channel])
-    must_be = value - float(residuals[step, channel, 0])
+    must_be = value - float(residuals[step, channel])
     return (
-        f"step {step}: {observer.channel_names[channel]} is {value:.9g} and must be "
+        f"step {step}: {of_condition.observer.channel_names[channel]} is {value:.9g} and must be "
         f"{must_be:.9g}, because the model has no noise in it there. Record it with noise "
         "(noise=..., --noise), or give the world noise (V)"
     )
+
+
+@eqx.filter_jit
+def _residuals(
+    problem: Problem,
+    policy: Policy,
+    observer: Observer,
+    samples: Float[Array, "T o"],
+    start: Float[Array, " n"] | None,
+) -> Float[Array, "T o"]:
+    """By how much each sample of a trial is off what those before it say."""
+    residuals = run_filter(
+        filter_setting(problem, policy, observer, known_start=start is not None),
+        samples[..., None],
+        None if start is None else start[:, None],
+        lambda before, after: after[2].whitened.residual,
+        whiten=True,
+    )
+    return residuals[..., 0]

@@ -92,7 +92,7 @@ def checked_log_likelihoods(
     filled = index >= 0
     if checks.is_concrete(of_group):
         raise_if_failed(group, index, trials, converged, contradiction)
-        if not np.isfinite(of_group[filled]).all():
+        if not np.isfinite(np.asarray(of_group)[filled]).all():
             raise InputError(
                 "the likelihood is beyond what can be computed: samples or parameters are too "
                 "large, or the recording noise is too small beside them (use noise=0, or a "

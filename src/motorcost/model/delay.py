@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -145,44 +144,50 @@ def _memory_of_senses(problem: Problem, late: Sequence[int], terms: int) -> _Mem
 
 def _delayed(p: Problem, late: Sequence[int], memory: _Memory) -> Problem:
     """The problem whose state is extended by a memory from which its senses are read."""
+    p = checks.concrete_in_numpy(p)
+    xp = checks.array_module(p)
     n, k, steps = len(p.state_names), len(p.sense_names), p.steps - 1
     places = {key: n + place for key, place in memory.places().items()}
     size = n + len(places)
-    kept = jnp.broadcast_to(jnp.eye(n), (steps, n, n))
+    kept = xp.broadcast_to(xp.eye(n), (steps, n, n))
     if not memory.of_states:
-        kept = jnp.concatenate([p.H, *(p.D[:, j] for j in range(p.D.shape[1]))], axis=1)
-        kept = jnp.pad(kept, ((0, 0), (0, len(memory.ages) - kept.shape[1]), (0, 0)))
+        kept = xp.concatenate([p.H, *(p.D[:, j] for j in range(p.D.shape[1]))], axis=1)
+        kept = xp.pad(kept, ((0, 0), (0, len(memory.ages) - kept.shape[1]), (0, 0)))
     if p.sense_first:  # H of a step belongs to the state after it
-        kept = jnp.concatenate([kept[:1], kept[:-1]])
+        kept = xp.concatenate([kept[:1], kept[:-1]])
     # What arrives at t was sensed before; in the first steps arrives what is sensed first.
     sensed_at = np.maximum(np.arange(steps)[:, None] - np.array(late), 0)
 
-    def read(M: Float[Array, "steps k n"], term: int) -> Float[Array, "steps k N"]:
+    def read(
+        M: Float[Array | np.ndarray, "steps k n"], term: int
+    ) -> Float[Array | np.ndarray, "steps k N"]:
         """What H (term 0) or a term of D measures, from the memory."""
         then = M[sensed_at, np.arange(k)]
         present = range(n)
         if memory.of_states:
             columns = [[places[i, d] for i in present] if d else [*present] for d in late]
-            return jnp.zeros((steps, k, size)).at[:, np.arange(k)[:, None], columns].set(then)
+            return xp.einsum("tki,kij->tkj", then, np.eye(size)[np.array(columns)])
         delayed = [(i, places[term * k + i, d]) for i, d in enumerate(late) if d]
         senses, columns = np.array(delayed).T
-        result = jnp.pad(then, ((0, 0), (0, 0), (0, size - n))).at[:, senses].set(0.0)
-        return result.at[:, senses, columns].set(1.0)
+        from_memory = np.zeros((k, size))
+        from_memory[senses, columns] = 1.0
+        now = xp.pad(then, ((0, 0), (0, 0), (0, size - n)))
+        return xp.where(np.isin(np.arange(k), senses)[:, None], from_memory, now)
 
-    def below(M: Float[Array, "... n c"]) -> Float[Array, "... N c"]:
+    def below(M: Float[Array | np.ndarray, "... n c"]) -> Float[Array | np.ndarray, "... N c"]:
         """M with rows of zeros for the memory, which it does not change."""
-        return jnp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, size - n), (0, 0)])
+        return xp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, size - n), (0, 0)])
 
     numbers = np.array([number for number, _ in places])
     newest = np.array([age == 1 for _, age in places])
-    from_present = jnp.where(newest[:, None], kept[:, numbers], 0.0)
-    from_memory = jnp.broadcast_to(memory.aging(), (steps, size - n, size - n))
-    memory_rows = jnp.concatenate([from_present, from_memory], axis=2)
-    A = jnp.concatenate([jnp.pad(p.A, ((0, 0), (0, 0), (0, size - n))), memory_rows], axis=1)
-    start = jnp.concatenate([jnp.eye(n), kept[0][numbers]])  # at first, the past is the present
+    from_present = xp.where(newest[:, None], kept[:, numbers], 0.0)
+    from_memory = xp.broadcast_to(memory.aging(), (steps, size - n, size - n))
+    memory_rows = xp.concatenate([from_present, from_memory], axis=2)
+    A = xp.concatenate([xp.pad(p.A, ((0, 0), (0, 0), (0, size - n))), memory_rows], axis=1)
+    start = xp.concatenate([xp.eye(n), kept[0][numbers]])  # at first, the past is the present
     C = below(p.C)
 
-    def at_start(cov: Float[Array, "n n"]) -> Any:
+    def at_start(cov: Float[Array | np.ndarray, "n n"]) -> Any:
         return start @ cov @ start.T
 
     return p.with_believed(None).replace(
@@ -194,7 +199,7 @@ def _delayed(p: Problem, late: Sequence[int], memory: _Memory) -> Problem:
         W=p.W[sensed_at, np.arange(k)],
         D=[read(p.D[:, j], 1 + j) for j in range(p.D.shape[1])],
         E=below(p.E),
-        Q=jnp.pad(p.Q, ((0, 0), (0, size - n), (0, size - n))),
+        Q=xp.pad(p.Q, ((0, 0), (0, size - n), (0, size - n))),
         initial_belief=start @ p.initial_belief,
         initial_belief_cov=at_start(p.initial_belief_cov),
         initial_state_cov=at_start(p.initial_state_cov),

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
+from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.model.trials import Trials
 
@@ -33,16 +33,17 @@ def concatenate(trials: Sequence[Trials]) -> Trials:
     steps = {"observed": T, "states": T, "beliefs": T, "controls": T - 1, "senses": T - 1}
 
     def joined(name: str) -> Any:
-        parts = [getattr(t, name) for t in trials]
+        parts = checks.concrete_in_numpy([getattr(t, name) for t in trials])
         if any(part is None for part in parts):
             return None
+        xp = checks.array_module(parts)
         if name in steps:
             pads = [((0, 0), (0, steps[name] - part.shape[1]), (0, 0)) for part in parts]
             parts = [
-                jnp.pad(part, pad, constant_values=jnp.nan)
+                xp.pad(part, pad, constant_values=np.nan)
                 for part, pad in zip(parts, pads, strict=True)
             ]
-        return jnp.concatenate(parts)
+        return checks.jax_array(xp.concatenate(parts))
 
     channel_units = zip(*(t.channel_units for t in trials), strict=True)
     names = list(first.conditions)

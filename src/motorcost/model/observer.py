@@ -66,7 +66,7 @@ class Observer(eqx.Module):
         rows = None if channels is None else len(channels)
         self.S = checks.matrix("S", S, (rows, n), "channels, states", T, "T")
         o = self.S.shape[1]
-        if o == 0 or (checks.is_concrete(self.S) and not np.any(self.S)):
+        if o == 0 or (checks.is_concrete(self.S) and not np.asarray(self.S).any()):
             raise InputError("the observer records nothing: S must have an entry other than zero")
         U = np.zeros((o, 0)) if U is None else U
         matrix, noise = checks.numbers("S", S), checks.numbers("U", U)

@@ -163,7 +163,7 @@ class Problem(eqx.Module):
         self.H = _per_step("H", H, (_count(senses), n), "senses, states", T)
         k = _size("H", self.H, -2, "senses")
         self.W = _per_step("W", W, (k, None), "senses, noises", T)
-        if checks.is_concrete(self.W) and not np.any(self.W):
+        if checks.is_concrete(self.W) and not np.asarray(self.W).any():
             # The solver treats senses without any noise differently.
             self.W = checks.jax_array(np.zeros((T - 1, k, 0)))
         self.D = checks.terms("D", D, (k, n), "senses, states", T - 1, "T-1")
@@ -294,11 +294,12 @@ class Problem(eqx.Module):
 
     def _rebuilt(self, changes: Mapping[str, Any]) -> Problem:
         # Through the constructor, so that changes are checked.
+        C, D = checks.concrete_in_numpy((self.C, self.D))
         arguments: dict[str, Any] = {
             "steps": self.steps,
             "sense_first": self.sense_first,
-            "C": [self.C[:, i] for i in range(self.C.shape[1])],
-            "D": [self.D[:, j] for j in range(self.D.shape[1])],
+            "C": [C[:, i] for i in range(C.shape[1])],
+            "D": [D[:, j] for j in range(D.shape[1])],
             "states": dict(zip(self.state_names, self.state_units, strict=True)),
             "controls": dict(zip(self.control_names, self.control_units, strict=True)),
             "senses": dict(zip(self.sense_names, self.sense_units, strict=True)),

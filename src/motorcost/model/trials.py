@@ -199,7 +199,8 @@ class Trials(eqx.Module):
     @property
     def dt(self) -> float:
         """Seconds in a step of the model's grid."""
-        return float(self.times[1] - self.times[0])
+        first, second = np.asarray(self.times)[:2]
+        return float(second - first)
 
     @property
     def lead(self) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -90,7 +89,7 @@ def assemble(
         H=H,
         W=W,
         Q=sum(_cost(states, goal, T) for goal in goals),
-        R=effort * jnp.eye(B.shape[1]),
+        R=effort * np.eye(B.shape[1]),
         initial_belief=_starting(states, body, points, fields, start),
         initial_belief_cov=_spreading(states, points, start_spreads or {}),
         states=states.units,
@@ -133,17 +132,16 @@ class _States:
         self.size = len(self.units)
 
     def among_all(
-        self, A: Float[Array, "q q"], B: Float[Array, "q 1"]
-    ) -> tuple[Float[Array, "n n"], Float[Array, "n d"]]:
+        self, A: Float[Array | np.ndarray, "q q"], B: Float[Array | np.ndarray, "q 1"]
+    ) -> tuple[Float[Array | np.ndarray, "n n"], Float[Array | np.ndarray, "n d"]]:
         """A and B of all states, from those of the body along an axis. Other states stay."""
         d, q = self.dimensions, len(A)
         along = np.eye(d)
-        A, B = (jnp.kron(A, along), jnp.kron(B, along)) if d > 1 else (A, B)
+        xp = checks.array_module(A, B)
+        A, B = (xp.kron(A, along), xp.kron(B, along)) if d > 1 else (A, B)
         rest = self.size - q * d
-        return (
-            jnp.eye(self.size).at[: q * d, : q * d].set(A),
-            jnp.pad(B, ((0, rest), (0, 0))),
-        )
+        others = np.diag((np.arange(self.size) >= q * d).astype(float))
+        return xp.pad(A, ((0, rest), (0, rest))) + others, xp.pad(B, ((0, rest), (0, 0)))
 
     def rows(self, expression: Expression) -> Any:
         """The matrix (axis, state) of an expression."""
@@ -171,7 +169,8 @@ class _States:
 
 def _cost(states: _States, goal: Goal, T: int) -> Any:
     """What a goal adds to Q."""
-    rows = jnp.concatenate([weight * states.rows(what) for what, weight in goal.terms])
+    weighted = checks.concrete_in_numpy([weight * states.rows(what) for what, weight in goal.terms])
+    rows = checks.array_module(weighted).concatenate(weighted)
     return goal.share(T)[:, None, None] * (rows.T @ rows)
 
 
@@ -194,7 +193,7 @@ def _sensing(
                 for name, i in zip(called, state, strict=True)
             }
     H = np.concatenate([np.asarray(matrix) for matrix in rows])
-    return H, jnp.diag(jnp.array(noises, dtype=float)), units
+    return H, checks.diagonal_matrix(noises), units
 
 
 def _effect(states: _States, body: Body, field: Field, T: int) -> Any:
@@ -202,8 +201,9 @@ def _effect(states: _States, body: Body, field: Field, T: int) -> Any:
     if body.push is None:
         raise InputError(f"a {field.name} needs a body that forces move, such as a point mass")
     d, n = states.dimensions, states.size
-    push = jnp.pad(body.push, (0, n // d - len(body.push)))
-    pushed = jnp.kron(push[:, None], np.eye(d))
+    xp = checks.array_module(body.push)
+    push = xp.pad(body.push, (0, n // d - len(body.push)))
+    pushed = xp.kron(push[:, None], np.eye(d))
     if field.force is not None:
         acting = states.rows(field.name)
     else:
@@ -215,7 +215,7 @@ def _effect(states: _States, body: Body, field: Field, T: int) -> Any:
 
 def _disturbing(
     states: _States, disturbances: Mapping[str, Any], points: Sequence[Point]
-) -> Float[Array, "n v"] | None:
+) -> Float[Array | np.ndarray, "n v"] | None:
     """V: noise that is added to quantities and moves points."""
     columns = {point.name: point.wander for point in points if point.wander is not None}
     columns = dict(disturbances) | columns
@@ -223,25 +223,27 @@ def _disturbing(
         return None
     for name, size in columns.items():
         checks.nonnegative(**{f"the disturbance of {name}": size})
-    return jnp.concatenate([states.rows(name).T * size for name, size in columns.items()], axis=1)
+    moved = [states.rows(name).T * size for name, size in columns.items()]
+    moved = checks.concrete_in_numpy(moved)
+    return checks.array_module(moved).concatenate(moved, axis=1)
 
 
 def _starting(
     states: _States, body: Body, points: Sequence[Point], fields: Sequence[Field], start: Any
-) -> Float[Array, " n"]:
+) -> Float[Array | np.ndarray, " n"]:
     """The first estimate: the body at rest at its start, and the constants."""
     place = next(iter(body.quantities))
     values = {place: start} | {point.name: point.at for point in points}
     values |= {field.name: field.force for field in fields if field.force is not None}
-    return jnp.array(
-        [value for name in states.places for value in states.along(name, values.get(name, 0.0))],
-        dtype=float,
-    )
+    at_first = [
+        value for name in states.places for value in states.along(name, values.get(name, 0.0))
+    ]
+    return checks.array_module(at_first).array(at_first, dtype=float)
 
 
 def _spreading(
     states: _States, points: Sequence[Point], start_spreads: Mapping[str, Any]
-) -> Float[Array, "n n"]:
+) -> Float[Array | np.ndarray, "n n"]:
     """The covariance over trials of the first estimate."""
     for name in start_spreads:
         states.place(name)
@@ -252,4 +254,4 @@ def _spreading(
         for name in states.places
         for value in states.along(f"the spread of {name}", spreads.get(name, 0.0))
     ]
-    return jnp.diag(jnp.array(values, dtype=float) ** 2)
+    return checks.diagonal_matrix(values) ** 2

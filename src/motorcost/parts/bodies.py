@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import expm
 from jaxtyping import Array, Float
 
@@ -32,12 +32,12 @@ class Body(NamedTuple):
     """
 
     quantities: dict[str, str]
-    A: Float[Array, "q q"]
-    B: Float[Array, "q 1"]
+    A: Float[Array | np.ndarray, "q q"]
+    B: Float[Array | np.ndarray, "q 1"]
     control: tuple[str, str]
     dt: Any
     dimensions: int = 1
-    push: Float[Array, " q"] | None = None
+    push: Float[Array | np.ndarray, " q"] | None = None
 
 
 def axis_names(name: str, dimensions: int, *, place: bool = False) -> list[str]:
@@ -79,17 +79,18 @@ def point_mass(
     checks.positive(dt=dt, mass=mass)
     checks.nonnegative(damping=damping)
     dimensions = _dimensions(dimensions)
+    xp = checks.array_module(dt, mass, damping, stiffness, muscle)
     accelerated = dt / mass
     pulled = -accelerated * stiffness
     kept = 1 - dt * damping / mass
     quantities = {"position": "m", "velocity": "m/s"}
     if muscle is None:
-        A = jnp.array([[1, dt], [pulled, kept]], dtype=float)
-        B = jnp.array([[0.0], [1.0]]) * accelerated
+        A = xp.array([[1, dt], [pulled, kept]], dtype=float)
+        B = xp.array([[0.0], [accelerated]], dtype=float)
         return Body(quantities, A, B, ("force", "N"), dt, dimensions, push=B[:, 0])
     checks.positive(muscle=muscle)
     a = dt / muscle
-    A = jnp.array(
+    A = xp.array(
         [
             [1, dt, 0, 0],
             [pulled, kept, accelerated, 0],
@@ -101,11 +102,11 @@ def point_mass(
     return Body(
         quantities | {"force": "N", "muscle": "N"},
         A,
-        jnp.array([[0.0], [0.0], [0.0], [1.0]]) * a,
+        xp.array([[0.0], [0.0], [0.0], [a]], dtype=float),
         ("control", "N"),
         dt,
         dimensions,
-        push=jnp.array([0.0, 1.0, 0.0, 0.0]) * accelerated,
+        push=xp.array([0.0, accelerated, 0.0, 0.0], dtype=float),
     )
 
 
@@ -123,11 +124,11 @@ def eye(dt: Any, *, tau_slow: Any = 0.224, tau_fast: Any = 0.013, dimensions: in
     """
     checks.positive(dt=dt, tau_slow=tau_slow, tau_fast=tau_fast)
     product = tau_slow * tau_fast
-    continuous = jnp.array(
+    continuous = checks.array_module(dt, product).array(
         [[0, 1, 0], [-1 / product, -(tau_slow + tau_fast) / product, 1 / product], [0, 0, 0]],
         dtype=float,
     )
-    discrete = expm(continuous * dt)
+    discrete = checks.concrete_in_numpy(expm(continuous * dt))
     return Body(
         {"angle": "deg", "velocity": "deg/s"},
         discrete[:2, :2],
@@ -149,8 +150,8 @@ def cursor(dt: Any, *, unit: str = "m", dimensions: int = 1) -> Body:
     checks.positive(dt=dt)
     return Body(
         {"position": unit},
-        jnp.eye(1),
-        jnp.ones((1, 1)) * dt,
+        np.eye(1),
+        np.ones((1, 1)) * dt,
         ("velocity", f"{unit}/s"),
         dt,
         _dimensions(dimensions),

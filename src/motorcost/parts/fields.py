@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from motorcost import checks
@@ -52,7 +51,7 @@ def curl_field(strength: Any) -> Field:
     def by_velocity(dimensions: int) -> Any:
         if dimensions != 2:
             raise InputError(f"a curl field needs a plane (2 dimensions), got {dimensions}")
-        return strength * jnp.array([[0.0, 1.0], [-1.0, 0.0]])
+        return strength * np.array([[0.0, 1.0], [-1.0, 0.0]])
 
     return Field("curl field", by_velocity)
 
@@ -65,7 +64,7 @@ def viscous_field(strength: Any) -> Field:
     >>> mc.parts.viscous_field(10.0).name
     'viscous field'
     """
-    return Field("viscous field", lambda dimensions: -strength * jnp.eye(dimensions))
+    return Field("viscous field", lambda dimensions: -strength * np.eye(dimensions))
 
 
 def load(force: Any, name: str = "load") -> Field:
@@ -100,7 +99,8 @@ def pulse(force: Any, time: Any, duration: Any, dt: Any, name: str = "pulse") ->
                 f"{float(time):g} s"
             )
         begin = np.arange(steps) * dt
-        overlap = jnp.minimum(begin + dt, time + duration) - jnp.maximum(begin, time)
-        return jnp.maximum(0.0, overlap) / dt
+        xp = checks.array_module(time, duration, dt)
+        overlap = xp.minimum(begin + dt, time + duration) - xp.maximum(begin, time)
+        return xp.maximum(0.0, overlap) / dt
 
     return Field(name, force=force, share=share)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
 from motorcost import checks
@@ -104,7 +103,7 @@ def at_time(time: Any, dt: Any, weights: Weights) -> Goal:
                 f"a goal must lie within the trial of {float((T - 1) * dt):g} s, got a time of "
                 f"{float(time):g} s"
             )
-        return jnp.maximum(0.0, 1.0 - jnp.abs(jnp.arange(T) - at))
+        return checks.array_module(at).maximum(0.0, 1.0 - abs(np.arange(T) - at))
 
     return Goal(_terms(weights), share)
 

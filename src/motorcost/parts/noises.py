@@ -24,7 +24,7 @@ class SignalDependentNoise(NamedTuple):
     along: Any
     across: Any = None
 
-    def terms(self, B: Float[Array, "n m"]) -> list[Float[Array, "n m"]]:
+    def terms(self, B: Float[Array | np.ndarray, "n m"]) -> list[Float[Array | np.ndarray, "n m"]]:
         """The matrices C_i for a body with this B."""
         if self.across is None:
             return [self.along * B]

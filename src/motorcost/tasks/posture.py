@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-
 from motorcost import checks, parts
 from motorcost.model.problem import Problem
 from motorcost.tasks.declare import Parameter, declare
@@ -96,7 +94,7 @@ def posture(
         goals=[parts.throughout({"position": 1.0, "velocity": velocity})],
         effort=effort,
         control_noise=parts.signal_dependent_noise(motor_noise),
-        disturbances={"velocity": disturbance * jnp.sqrt(dt) / mass},
+        disturbances={"velocity": disturbance * checks.array_module(dt).sqrt(dt) / mass},
         senses={"felt": {name: sensory_noise * sd for name, sd in FELT.items()}},
         fields=pushes,
         adaptation=anticipation,

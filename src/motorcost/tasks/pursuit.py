@@ -5,9 +5,10 @@ The experiment and the models of continuous psychophysics (Bonnen et al. 2015, S
 so that log likelihoods are the same, given the first samples.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -142,13 +143,15 @@ def subjective_pursuit(
     world = _followed(
         effort, target_noise, cursor_noise, motor_noise, wander, steps, dt, start_spread
     )
+    moving = np.zeros((3, 3))
+    moving[0, 2] = 1.0
     believed = world.replace(
-        A=jnp.eye(3).at[0, 2].set(dt),
+        A=np.eye(3) + moving * dt,
         B=_padded(world.B),
-        V=jnp.diag(jnp.array([believed_wander, motor_noise, believed_drift])) * jnp.sqrt(dt),
+        V=_random_walk([believed_wander, motor_noise, believed_drift], dt),
         H=np.eye(2, 3),
         E=np.zeros((3, 0)),
-        Q=_padded(_padded(world.Q).swapaxes(1, 2)),
+        Q=_padded(_padded(world.Q, axis=1), axis=2),
         initial_belief=np.zeros(3),
         initial_belief_cov=np.zeros((3, 3)),
         initial_state_cov=np.zeros((3, 3)),
@@ -202,13 +205,13 @@ def _followed(
     return Problem(
         steps=steps,
         A=np.eye(2),
-        B=jnp.array([[0.0], [1.0]]) * dt,
-        V=jnp.diag(jnp.array([wander, motor_noise])) * jnp.sqrt(dt),
+        B=np.array([[0.0], [1.0]]) * dt,
+        V=_random_walk([wander, motor_noise], dt),
         H=np.eye(2),
-        W=jnp.diag(jnp.array([target_noise, cursor_noise])),
+        W=checks.diagonal_matrix([target_noise, cursor_noise]),
         Q=np.array([[1.0, -1.0], [-1.0, 1.0]]),
-        R=jnp.array([[effort]]),
-        initial_belief_cov=jnp.eye(2) * start_spread**2,
+        R=effort * np.eye(1),
+        initial_belief_cov=np.eye(2) * start_spread**2,
         states={"target": "m", "cursor": "m"},
         controls={"velocity": "m/s"},
         senses={"seen target": "m", "seen cursor": "m"},
@@ -222,16 +225,32 @@ def _pursued(world: Problem, believed: Problem | None, delay: Any) -> Problem:
     problem = world if believed is None else world.with_believed(believed)
     problem = delayed(problem, delay)
     b = problem.as_believed
-    A, V, H, W = b.A[0], b.V[0], b.H[0], b.W[0]
+    of_first_step = [checks.concrete_in_numpy(M)[0] for M in (b.A, b.V, b.H, b.W)]
+    of_world, of_agent = _first_covariances(*of_first_step)
+    problem = problem.replace(initial_state_cov=of_world)
+    return problem.believing(initial_state_cov=of_agent)
+
+
+@jax.jit
+def _first_covariances(
+    A: Float[Array, "n n"], V: Float[Array, "n v"], H: Float[Array, "k n"], W: Float[Array, "k w"]
+) -> tuple[Float[Array, "n n"], Float[Array, "n n"]]:
+    """The covariance of the first state around the first estimate: in the world, and as the agent
+    believes."""
     sure = mmT(V, V)  # of the present; the past, with a delay, is known
     before = symmetrised(congruence(A, sure) + sure)
     HP = mm(H, before)
     K = solve_semidefinite(symmetrised(mmT(HP, H) + mmT(W, W)), HP).T
     KW = mm(K, W)
-    problem = problem.replace(initial_state_cov=mmT(KW, KW))
-    return problem.believing(initial_state_cov=sure)
+    return mmT(KW, KW), sure
 
 
-def _padded(M: Array) -> Array:
-    """A matrix of each step with one more row, of zeros."""
-    return jnp.pad(M, ((0, 0), (0, 1), (0, 0)))
+def _random_walk(sizes: Sequence[Any], dt: Any) -> Any:
+    """V of states that take random walks, from the SD of their change in a second."""
+    return checks.diagonal_matrix(sizes) * checks.array_module(dt).sqrt(dt)
+
+
+def _padded(M: Array | np.ndarray, axis: int = 1) -> Array | np.ndarray:
+    """A matrix of each step with one more row (axis 1) or column (axis 2), of zeros."""
+    M = checks.concrete_in_numpy(M)
+    return checks.array_module(M).pad(M, [(0, int(i == axis)) for i in range(3)])

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-
 from motorcost import checks, parts
 from motorcost.errors import InputError
 from motorcost.model.problem import Problem
@@ -119,8 +117,8 @@ def saccade(
         effort=effort / T,
         control_noise=parts.signal_dependent_noise(motor_noise),
         disturbances={
-            "angle": process_noise * jnp.abs(eye.B[0, 0]),
-            "velocity": process_noise * jnp.abs(eye.B[1, 0]),
+            "angle": process_noise * abs(eye.B[0, 0]),
+            "velocity": process_noise * abs(eye.B[1, 0]),
         },
         senses={"seen": {"angle": sensory_noise, "velocity": sensory_noise}},
         start=start,

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
-
 from motorcost import checks, parts
 from motorcost.model.problem import Problem
 from motorcost.tasks.declare import Parameter, declare
@@ -79,7 +77,7 @@ def tracking(
     return parts.assemble(
         parts.point_mass(dt, mass=mass, damping=damping),
         steps=steps,
-        points=[parts.Point("target", 0.0, wander=wander * jnp.sqrt(dt))],
+        points=[parts.Point("target", 0.0, wander=wander * checks.array_module(dt).sqrt(dt))],
         goals=[parts.throughout({"position - target": 1.0})],
         effort=effort,
         control_noise=parts.signal_dependent_noise(motor_noise),
