@@ -46,6 +46,11 @@ def is_concrete(value: Any) -> bool:
     return not isinstance(value, jax.core.Tracer)
 
 
+def nothing_is_traced() -> bool:
+    """Whether no `jit` is at work, in which every result is a tracer."""
+    return is_concrete(jnp.zeros(()))
+
+
 def array_module(*values: Any) -> Any:
     """NumPy if all leaves of the values are concrete, otherwise `jax.numpy`.
 

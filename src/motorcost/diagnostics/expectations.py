@@ -20,6 +20,7 @@ from motorcost.model.observer import Observer
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.solver import solve_each
+from motorcost.numerics.compiling import lean_jit
 
 # What trials share: a value for each condition, their length, and the trial's number where starts
 # are known.
@@ -103,7 +104,7 @@ def representative(fit: Fit, most_kinds: int) -> dict[Kind, list[int]]:
     return {kinds[int(i)]: members[kinds[int(i)]] for i in chosen}
 
 
-@eqx.filter_jit
+@lean_jit
 def _expectations(
     objective: Objective,
     point: Float[Array, " p"],

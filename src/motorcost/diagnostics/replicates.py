@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +19,7 @@ from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.simulate import simulate
 from motorcost.model.trials import Trials
+from motorcost.numerics.compiling import lean_jit
 from motorcost.numerics.linalg import map_leading_axis
 
 
@@ -83,7 +83,7 @@ def filtered_experiments(fit: Fit, *, n_replicates: int, key: Any) -> FilteredEx
     return FilteredExperiments(*map(np.asarray, found))
 
 
-@eqx.filter_jit
+@lean_jit
 def samples_at(
     objective: Objective, point: Float[Array, " p"], n: int, key: Any
 ) -> Float[Array, "R N T o"]:
@@ -98,7 +98,7 @@ def samples_at(
     return jnp.where(jnp.isnan(trials.observed), jnp.nan, result)
 
 
-@eqx.filter_jit
+@lean_jit
 def _filtered(
     objective: Objective, point: Float[Array, " p"], n: int, key: Any
 ) -> tuple[Array, Array, Array, Array]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +18,7 @@ from motorcost.inference.grouping import Group, group_trials
 from motorcost.model.observer import Observer
 from motorcost.model.problem import Problem
 from motorcost.model.sources import SOURCES, contributions
+from motorcost.numerics.compiling import lean_jit
 
 if TYPE_CHECKING:
     from motorcost.plots.style import CaptionedFigure
@@ -141,7 +141,7 @@ def _variability(
     )
 
 
-@eqx.filter_jit
+@lean_jit
 def _moments(
     objective: Objective, point: Float[Array, " p"]
 ) -> tuple[Float[Array, "sources N T o"], Float[Array, "N T o"]]:

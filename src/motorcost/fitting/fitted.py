@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -42,6 +41,7 @@ from motorcost.inference.beliefs import Beliefs, track_beliefs
 from motorcost.model.observer import Observer
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
+from motorcost.numerics.compiling import lean_jit
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -521,7 +521,7 @@ class Fit:
         return f"Fit: {values}; log likelihood {self.log_likelihood:.6g}"
 
 
-@eqx.filter_jit
+@lean_jit
 def _beliefs(objective: Objective, point: Float[Array, " p"], *, smooth: bool) -> Beliefs:
     # Compiled as a whole: trials of many lengths would else compile many small pieces.
     return track_beliefs(objective.at(point), objective.trials, smooth=smooth)

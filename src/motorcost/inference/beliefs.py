@@ -27,6 +27,7 @@ from motorcost.model.observer import Observer, ObserverLike
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
+from motorcost.numerics.compiling import lean_jit
 from motorcost.numerics.linalg import entries, with_entries
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _placed(
     return with_entries(whole, where, entries(part, filled))
 
 
-@eqx.filter_jit
+@lean_jit
 def _group_beliefs(group: Group, *, smooth: bool) -> Any:
     return group.solved().map(partial(_beliefs, smooth=smooth))
 

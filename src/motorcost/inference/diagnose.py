@@ -1,6 +1,5 @@
 """Errors that name what was wrong: a policy that was not found, a sample that contradicts."""
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -14,6 +13,7 @@ from motorcost.model.observer import Observer
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
+from motorcost.numerics.compiling import lean_jit
 
 
 def raise_if_failed(
@@ -67,7 +67,7 @@ def _contradiction(group: Group, condition: int, place: int, sample: int) -> str
     )
 
 
-@eqx.filter_jit
+@lean_jit
 def _residuals(
     problem: Problem,
     policy: Policy,

@@ -25,6 +25,7 @@ from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.solver import solve_each
 from motorcost.model.trials import Trials
+from motorcost.numerics.compiling import lean_jit
 from motorcost.numerics.linalg import entries, first_entry, map_leading_axis, with_leading_axis
 
 # A function of steps and conditions to a problem, or to a problem and its observer.
@@ -45,6 +46,10 @@ _ALIKE_IN_LENGTH = 3.0
 # Conditions with unequal numbers of trials run together if they are padded to at most so many
 # times the number of trials.
 _PADDED_TRIALS = 4
+
+# So many problems are made one after the other in NumPy, which takes 2 ms for each; to make them
+# together compiles some fifteen operations.
+_MOST_ONE_BY_ONE = 100
 
 # Relative difference of two time steps that is rounding.
 _SAME_STEP = 1e-6
@@ -83,7 +88,7 @@ class Group(eqx.Module):
         return map_leading_axis(run, *self.models, self.samples, self.starts)
 
 
-_solve_several = jax.jit(solve_each)
+_solve_several = lean_jit(solve_each, jit=jax.jit)
 
 
 def as_trials(problem: ProblemOrTask, observed: Any) -> Trials:
@@ -324,13 +329,18 @@ def _stacked(
             problem, recorder = _make(task, length, condition, observer)
             return problem.padded(longest), recorder.padded(longest)
 
+        def one_by_one() -> tuple[Problem, Observer]:
+            separate = [make(dict(zip(names, row, strict=True))) for row in rows]
+            return jax.tree.map(_joined, *map(with_leading_axis, separate))
+
         if not names:
             return with_leading_axis(make({}))
+        if len(rows) <= _MOST_ONE_BY_ONE and checks.nothing_is_traced():
+            return one_by_one()
         try:
             return jax.vmap(make)(dict(zip(names, np.array(rows).T, strict=True)))
         except jax.errors.JAXTypeError:  # a task in plain NumPy takes one condition at a time
-            separate = [make(dict(zip(names, row, strict=True))) for row in rows]
-            return jax.tree.map(_joined, *map(with_leading_axis, separate))
+            return one_by_one()
 
     parts = [of_length(length) for length in sorted({length for length, _ in kinds})]
     return jax.tree.map(_joined, *parts)

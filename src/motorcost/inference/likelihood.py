@@ -39,6 +39,7 @@ from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.solver import EXACT, solve_each
 from motorcost.model.trials import Trials
+from motorcost.numerics.compiling import lean_jit
 from motorcost.numerics.linalg import entries, with_entries
 
 
@@ -226,7 +227,7 @@ def log_likelihoods_of(
     return values, policies.converged, first, per_trial
 
 
-_compiled = eqx.filter_jit(log_likelihoods_of)
+_compiled = lean_jit(log_likelihoods_of)
 
 
 def _solve(problems: Problem, accuracy: Accuracy) -> Policy:

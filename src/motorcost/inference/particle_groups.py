@@ -163,7 +163,7 @@ def _is_complete(trials: Trials) -> bool:
 _rank_and_varying = jax.jit(jax.vmap(lambda problem: (innovation_rank(problem), can_vary(problem))))
 
 
-@eqx.filter_jit
+@lean_jit
 def _is_all_that_varies(group: Group, varying: tuple[int, ...]) -> Array:
     def of_condition(problem: Problem, policy: Any, observer: Observer) -> Array:
         known_start = group.starts is not None

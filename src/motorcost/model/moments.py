@@ -1,6 +1,7 @@
 """Exact means, covariances and expected cost of any policy in any world."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -12,6 +13,7 @@ from jaxtyping import Array, Float
 from motorcost.model.joint import joint_start, joint_system, predict
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
+from motorcost.numerics.compiling import lean_jit
 
 if TYPE_CHECKING:
     from motorcost.plots.style import CaptionedFigure
@@ -66,7 +68,7 @@ class Moments(eqx.Module):
         return self.mean.shape[-1] // 2
 
 
-@jax.jit
+@partial(lean_jit, jit=jax.jit)
 def moments(problem: Problem, policy: Policy) -> Moments:
     """Return the exact mean and covariance over trials of states and beliefs at every time.
 
@@ -102,7 +104,7 @@ def moments_from(
     )
 
 
-@jax.jit
+@partial(lean_jit, jit=jax.jit)
 def expected_cost(problem: Problem, policy: Policy) -> Float[Array, ""]:
     """Return the exact expected cost of a policy in the world of a problem.
 

@@ -16,6 +16,7 @@ from motorcost.model.observer import Observer, ObserverLike, resolve_observer
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
+from motorcost.numerics.compiling import lean_jit
 from motorcost.numerics.linalg import semidefinite_cholesky
 
 
@@ -76,7 +77,7 @@ def _per_trial(name: str, value: Any, n_trials: int, n: int) -> Float[Array, "N 
     return jnp.broadcast_to(array, (n_trials, n))
 
 
-@partial(jax.jit, static_argnames="n_trials")
+@partial(lean_jit, jit=jax.jit, static_argnames="n_trials")
 def _simulate(
     problem: Problem,
     policy: Policy,

@@ -40,6 +40,7 @@ from motorcost.model.minima import Accuracy, Found, lowest_minimum, only_minimum
 from motorcost.model.passes import forward_pass
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
+from motorcost.numerics.compiling import lean_jit
 from motorcost.numerics.linalg import batch_size, is_definite, map_batches, map_leading_axis
 from motorcost.numerics.linear_equations import Unknown, solve_linear
 
@@ -158,7 +159,7 @@ def _failure(policy: Policy, max_iterations: int) -> str:
     )
 
 
-@partial(jax.jit, static_argnames="max_iterations")
+@partial(lean_jit, jit=jax.jit, static_argnames="max_iterations")
 def _solve(problem: Problem, accuracy: Accuracy, max_iterations: int) -> Policy:
     constant, accuracy = lax.stop_gradient((problem, accuracy))
     lowest = lowest_minimum(constant, accuracy, max_iterations)

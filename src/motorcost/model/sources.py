@@ -14,6 +14,7 @@ make larger controls.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -26,6 +27,7 @@ from jaxtyping import Array, Float
 from motorcost.model.joint import joint_system
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
+from motorcost.numerics.compiling import lean_jit
 
 # In the order of `Contributions.cov`.
 SOURCES = ("start", "aim", "motor noise", "process noise", "sensory noise", "internal noise")
@@ -51,7 +53,7 @@ class Additions(eqx.Module):
     sensing: Additions | None = None
 
 
-@jax.jit
+@partial(lean_jit, jit=jax.jit)
 def contributions(
     problem: Problem, policy: Policy, known_start: Float[Array, " n"] | None = None
 ) -> Contributions:

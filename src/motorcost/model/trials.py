@@ -206,7 +206,8 @@ class Trials(eqx.Module):
     def lead(self) -> float:
         """Seconds from the first step of the model to the first sample; 0 unless set by
         `with_lead`."""
-        return -float(self.times[0]) if float(self.times[0]) < 0 else 0.0
+        first = float(np.asarray(self.times)[0])
+        return -first if first < 0 else 0.0
 
     @property
     def lead_steps(self) -> int:
@@ -227,13 +228,16 @@ class Trials(eqx.Module):
             return self
 
         def moved(values: Any) -> Any:
-            pad = ((0, 0), (steps, 0), (0, 0))
-            return None if values is None else jnp.pad(values[:, old:], pad, constant_values=np.nan)
+            if values is None:
+                return None
+            values, pad = checks.concrete_in_numpy(values), ((0, 0), (steps, 0), (0, 0))
+            xp = checks.array_module(values)
+            return checks.jax_array(xp.pad(values[:, old:], pad, constant_values=np.nan))
 
         names = ("observed", "states", "beliefs", "controls", "senses")
         return self._changed(
             **{name: moved(getattr(self, name)) for name in names},
-            times=jnp.arange(-steps, self.times.shape[0] - old) * self.dt,
+            times=checks.jax_array(np.arange(-steps, self.times.shape[0] - old) * self.dt),
             lengths=self.lengths + (steps - old),
         )
 
@@ -244,7 +248,7 @@ class Trials(eqx.Module):
             return self
         return self._changed(
             observed=self.observed.at[:, :step].set(jnp.nan),
-            times=jnp.arange(-step, self.times.shape[0] - step) * self.dt,
+            times=checks.jax_array(np.arange(-step, self.times.shape[0] - step) * self.dt),
         )
 
     def _steps_of_lead(self, seconds: float) -> int:

@@ -7,29 +7,34 @@ from typing import Any
 import equinox as eqx
 import jax
 
+from motorcost.checks import nothing_is_traced
+
 # On a CPU, XLA's older emitter of fused loops and LLVM's first level of optimisation. Measured on
 # the likelihood and its gradient, they halve the time of compilation, and the programs run faster,
 # not slower (benchmarks/NOTES.md).
 _CPU_OPTIONS = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
 
 
-def lean_jit(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile `function` as `eqx.filter_jit` does, with options that compile large programs faster.
+def lean_jit(
+    function: Callable[..., Any], *, jit: Callable[..., Any] = eqx.filter_jit, **options: Any
+) -> Callable[..., Any]:
+    """Compile `function` as `jit` does, with options that compile large programs faster.
 
-    Functions that users call inside programs of their own must not be compiled so: JAX accepts
-    compiler options only for a whole program.
+    `options` are further ones of `jit`, such as `static_argnames`. Inside another program the
+    function becomes part of that program: JAX accepts compiler options only for a whole one.
     """
 
     @functools.cache
-    def compiled(backend: str) -> Callable[..., Any]:
-        options = _CPU_OPTIONS if backend == "cpu" and _has_options() else None
-        jit: Any = eqx.filter_jit  # which passes unknown arguments on to jax.jit
-        return jit(function, compiler_options=options)
+    def compiled(lean: bool) -> Any:
+        faster = {"compiler_options": _CPU_OPTIONS} if lean else {}
+        return jit(function, **options, **faster)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return compiled(jax.default_backend())(*args, **kwargs)
+        lean = jax.default_backend() == "cpu" and _has_options() and nothing_is_traced()
+        return compiled(lean)(*args, **kwargs)
 
+    call.compiled = compiled  # type: ignore[attr-defined]
     return call
 
 

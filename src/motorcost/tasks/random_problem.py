@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from motorcost import checks
@@ -66,6 +67,7 @@ def random_problem(
     c = checks.whole("control_noises", control_noises, 0, "control-dependent noise terms")
     d = checks.whole("state_noises", state_noises, 0, "state-dependent noise terms")
     drawn = _draw_matrices(key, k, c, d)
+    drawn = checks.concrete_in_numpy(drawn)
     M = drawn._replace(
         V=additive_noise * drawn.V, W=additive_noise * drawn.W, E=internal_noise * drawn.E
     )
@@ -87,20 +89,21 @@ def random_problem(
 
 def _task_of(M: _Matrices, start_spread: Any) -> Task:
     """The task whose problems have these matrices."""
-    off_target = jnp.array([1.0, 0.0, 0.0, 0.0, -1.0])
+    off_target = np.array([1.0, 0.0, 0.0, 0.0, -1.0])
 
     @declare(**_PARAMETERS)
     def task(effort_1: Any = 0.1, effort_2: Any = 0.1, steps: int = 50) -> Problem:
         """Bring the first of four states to 1 at the last step, with two controls that cost."""
         checks.positive(effort_1=effort_1, effort_2=effort_2)
         T = checks.whole("steps", steps, 2, "T, the number of states in a trial")
+        at_end = (np.arange(T) == T - 1).astype(float)
         return Problem(
             steps=T,
             **(M._asdict() | {"C": list(M.C), "D": list(M.D)}),
-            Q=jnp.zeros((T, 5, 5)).at[-1].set(jnp.outer(off_target, off_target)),
-            R=jnp.diag(jnp.array([effort_1, effort_2], dtype=float)),
-            initial_belief=jnp.array([0.0, 0.0, 0.0, 0.0, 1.0]),
-            initial_belief_cov=jnp.diag(jnp.array([1.0, 1.0, 1.0, 1.0, 0.0])) * start_spread**2,
+            Q=at_end[:, None, None] * np.outer(off_target, off_target),
+            R=checks.diagonal_matrix([effort_1, effort_2]),
+            initial_belief=np.array([0.0, 0.0, 0.0, 0.0, 1.0]),
+            initial_belief_cov=np.diag([1.0, 1.0, 1.0, 1.0, 0.0]) * start_spread**2,
             states=["state_1", "state_2", "state_3", "state_4", "target"],
         )
 
@@ -110,14 +113,14 @@ def _task_of(M: _Matrices, start_spread: Any) -> Task:
 class _Matrices(NamedTuple):
     """Matrices of four states and the target."""
 
-    A: Float[Array, "5 5"]
-    B: Float[Array, "5 2"]
-    H: Float[Array, "k 5"]
-    V: Float[Array, "5 4"]
-    W: Float[Array, "k k"]
-    E: Float[Array, "5 4"]
-    C: Float[Array, "c 5 2"]
-    D: Float[Array, "d k 5"]
+    A: Float[Array | np.ndarray, "5 5"]
+    B: Float[Array | np.ndarray, "5 2"]
+    H: Float[Array | np.ndarray, "k 5"]
+    V: Float[Array | np.ndarray, "5 4"]
+    W: Float[Array | np.ndarray, "k k"]
+    E: Float[Array | np.ndarray, "5 4"]
+    C: Float[Array | np.ndarray, "c 5 2"]
+    D: Float[Array | np.ndarray, "d k 5"]
 
 
 @partial(jax.jit, static_argnums=(1, 2, 3))
