@@ -5,11 +5,10 @@ import re
 import tomllib
 from contextlib import closing
 
-import jax
 import pytest
 
-import motorcost as mc
-from made import made_fit
+from made import made_analysis, made_fit, recorded
+from motorcost.report import write_fit
 
 pytest.importorskip("panel", reason="the page needs: pip install 'motorcost[explore]'")
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -202,12 +201,7 @@ def test_a_phone_shows_everything_within_its_width(browser, address, theme):
 
 
 def test_the_report_opens_without_errors(browser, tmp_path):
-    problem = mc.tasks.reaching(steps=8)
-    camera = mc.ObserverSpec(["position"], noise=1e-3)
-    trials = mc.simulate(
-        problem, mc.solve(problem), n_trials=5, key=jax.random.key(1), observer=camera
-    )
-    made_fit({"effort": mc.LogUniform(1e-7, 1e-3)}, trials).report(tmp_path, profiles=False)
+    write_fit(made_analysis(made_fit(["effort"], recorded())), tmp_path)
     page, problems = browser.new_page(), []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)

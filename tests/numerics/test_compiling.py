@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -15,3 +16,18 @@ def test_lean_jit_works_with_and_without_the_options(monkeypatch, options):
     assert compiling.lean_jit(squares)(jnp.arange(4.0), 2) == 14.0
     assert compiling._has_options() == ("no_such_option" not in options)
     compiling._has_options.cache_clear()
+
+
+def test_lean_jit_works_inside_other_programs_and_transformations():
+    lean = compiling.lean_jit(squares)
+    x = jnp.arange(4.0)
+
+    def doubled(x):
+        return lean(2 * x, 2)
+
+    assert jax.jit(doubled)(x) == 56.0
+    assert jax.grad(doubled)(x).tolist() == (8 * x).tolist()
+    assert jax.jvp(doubled, (x,), (x,))[1] == 112.0
+    assert jax.vmap(doubled)(x[None]).tolist() == [56.0]
+    assert jax.hessian(doubled)(x).tolist() == (8 * jnp.eye(4)).tolist()
+    assert jax.jit(jax.grad(lambda x: jax.lax.map(doubled, x[None]).sum()))(x)[1] == 8.0

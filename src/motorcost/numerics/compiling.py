@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from motorcost.checks import nothing_is_traced
+from motorcost.checks import is_concrete, nothing_is_traced
 
 # On a CPU, XLA's older emitter of fused loops and LLVM's first level of optimisation. Measured on
 # the likelihood and its gradient, they halve the time of compilation, and the programs run faster,
@@ -20,8 +20,9 @@ def lean_jit(
 ) -> Callable[..., Any]:
     """Compile `function` as `jit` does, with options that compile large programs faster.
 
-    `options` are further ones of `jit`, such as `static_argnames`. Inside another program the
-    function becomes part of that program: JAX accepts compiler options only for a whole one.
+    `options` are further ones of `jit`, such as `static_argnames`. Inside another program, and
+    under `grad` and `vmap`, the function is compiled without these compiler options: JAX accepts
+    them only for a whole program.
     """
 
     @functools.cache
@@ -31,7 +32,8 @@ def lean_jit(
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        lean = jax.default_backend() == "cpu" and _has_options() and nothing_is_traced()
+        whole = nothing_is_traced() and all(map(is_concrete, jax.tree.leaves((args, kwargs))))
+        lean = whole and jax.default_backend() == "cpu" and _has_options()
         return compiled(lean)(*args, **kwargs)
 
     call.compiled = compiled  # type: ignore[attr-defined]
