@@ -24,6 +24,11 @@ def page(browser, address):
     opened = context.new_page()
     opened.set_default_timeout(PATIENCE)
     opened.problems = []
+    opened.received = []
+    opened.on(
+        "websocket",
+        lambda socket: socket.on("framereceived", lambda frame: opened.received.append(frame)),
+    )
     opened.on("pageerror", lambda error: opened.problems.append(str(error)))
     opened.on(
         "console",
@@ -88,6 +93,20 @@ def test_a_slider_moves_the_pictures_by_keyboard(page):
     sees_another_picture(page, said)
     assert cost(computed(page)) > before
     assert drawn(page) != picture
+
+
+def test_a_slider_changes_all_pictures_by_one_message(page):
+    """The browser draws after each message, and each array is two frames of one."""
+    said = computed(page)
+    slider(page, "effort").focus()
+    page.wait_for_timeout(1000)  # until what came with the first picture is there
+    page.received.clear()
+    page.keyboard.press("ArrowRight")
+    sees_another_picture(page, said)
+    page.wait_for_timeout(1000)
+    changes = [frame for frame in page.received if '"ColumnDataChanged"' in str(frame[:200])]
+    assert len(changes) == 1
+    assert len(page.received) < 50
 
 
 def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):

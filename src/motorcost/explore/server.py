@@ -87,7 +87,7 @@ def _page(folder: Folder, slot: FitSlot, first: str | None) -> pn.template.Boots
     """The page for one tab of a browser."""
     asked, dark = _argument("file"), _argument("theme") == "dark"
     template = pn.template.BootstrapTemplate(
-        title="motorcost explore", theme="dark" if dark else "default"
+        title="motorcost explore", theme="dark" if dark else "default", busy_indicator=None
     )
     other = "light" if dark else "dark"
     template.header.append(
