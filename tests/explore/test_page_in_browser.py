@@ -150,6 +150,18 @@ def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):
     compile(saved["Python lines"].read_text(), "explored.py", "exec")
 
 
+def test_another_task_reads_the_recording_again(page, recordings):
+    page.set_input_files("input[type=file]", recordings / "reaches.csv")
+    choose_tab(page, "Likelihood and fit")
+    value = page.get_by_text("Log likelihood of 12 trials")
+    value.wait_for()
+    before = value.inner_text()
+    page.get_by_label("Task").select_option("posture")
+    expect(value).not_to_have_text(before, timeout=PATIENCE)
+    value.wait_for()
+    expect(page.get_by_label("force", exact=True)).to_have_count(0)  # a cost of reaching
+
+
 def test_a_broken_upload_gets_a_message_and_the_page_lives_on(page, recordings):
     page.set_input_files("input[type=file]", recordings / "broken.csv")
     page.get_by_text("broken.csv: needs trials of two samples").wait_for()

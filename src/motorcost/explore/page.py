@@ -132,6 +132,11 @@ class Page:
             worker.close()
         self.fitting.stop()
 
+    def join(self, seconds: float) -> None:
+        """Wait for what still runs after `close`, for at most so long each."""
+        for worker in (self._pictures, self._likelihoods, self._reader, self.fitting):
+            worker.join(seconds)
+
     # What the page is set to.
 
     @property
