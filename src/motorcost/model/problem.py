@@ -28,7 +28,7 @@ from motorcost import checks
 from motorcost.errors import InputError
 
 Matrix = Any  # a matrix, or one per time step: anything that NumPy converts to an array
-Terms = Sequence[Matrix] | Array | np.ndarray  # a list of matrices, or a problem's own array of them
+Terms = Sequence[Matrix] | Array | np.ndarray  # a list of matrices, or as a problem stores them
 Names = Sequence[str] | Mapping[str, str]  # names, or a mapping from name to unit
 
 # How the agent finds its policy.
