@@ -2,11 +2,21 @@
 
 import hashlib
 import logging
+import os
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
+# Compiling is most of what the tutorials do, and most of that is making fast code that runs once.
+# Programs are kept: tutorials share some, and after a change most are those of the build before.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(HERE / "_build" / "programs"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+)
 sys.path.insert(0, str(HERE / "_ext"))
 sys.path.insert(0, str(ROOT / "src"))
 

@@ -138,7 +138,12 @@ def matrix(
 def terms(
     name: str, value: Any, shape: tuple[int, int], words: str, steps: int, span: str
 ) -> Float[Array, "steps terms rows cols"]:
-    """Return the matrices of all noise terms as one array with axes (time, term, row, column)."""
+    """Return the matrices of all noise terms as one array with axes (time, term, row, column).
+
+    A problem's own array of this kind, `problem.C`, is taken too.
+    """
+    if getattr(value, "ndim", 0) == 4:
+        value = [value[:, i] for i in range(value.shape[1])]
     if not isinstance(value, (list, tuple)):
         raise InputError(
             f"{name} must be a list of matrices, one per noise term ([] for none), got "

@@ -1,7 +1,15 @@
-"""Tables as text and in HTML, for results that a terminal or a notebook shows."""
+"""Tables and percentages as text and in HTML, for results that a terminal or a notebook shows."""
 
 from collections.abc import Sequence
 from html import escape
+
+import numpy as np
+
+
+def percent(share: float, digits: int) -> str:
+    """Return a share as a percentage with so many significant digits, never with an exponent."""
+    rounded = float(f"{100 * share:.{digits}g}")
+    return f"{np.format_float_positional(rounded, trim='-')} %"
 
 
 def aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -268,3 +268,15 @@ def test_a_fit_that_is_stopped_hears_of_it(monkeypatch):
     go.set()
     assert heard.wait(30)
     assert "stopped" in failed[0]
+
+
+def test_courses_are_one_line_with_gaps_and_without_what_is_missing():
+    pytest.importorskip("bokeh", reason="the page needs: pip install 'motorcost[explore]'")
+    from motorcost.explore import figures
+
+    plot = figures.Courses.make("course", figures.colours(False))
+    samples = np.array([[1.0, np.nan, 3.0], [4.0, 5.0, np.nan]])
+    plot.show_data(np.array([0.0, 0.1, 0.2]), samples, 1)
+    np.testing.assert_array_equal(plot.data.data["x"], [0.0, 0.2, np.nan, 0.0, 0.1, np.nan])
+    np.testing.assert_array_equal(plot.data.data["y"], [1.0, 3.0, np.nan, 4.0, 5.0, np.nan])
+    np.testing.assert_array_equal(plot.one.data["y"], [4.0, 5.0, np.nan])

@@ -23,6 +23,11 @@ def page(browser, address):
     opened = context.new_page()
     opened.set_default_timeout(PATIENCE)
     opened.problems = []
+    opened.received = []
+    opened.on(
+        "websocket",
+        lambda socket: socket.on("framereceived", lambda frame: opened.received.append(frame)),
+    )
     opened.on("pageerror", lambda error: opened.problems.append(str(error)))
     opened.on(
         "console",
@@ -89,6 +94,20 @@ def test_a_slider_moves_the_pictures_by_keyboard(page):
     assert drawn(page) != picture
 
 
+def test_a_slider_changes_all_pictures_by_one_message(page):
+    """The browser draws after each message, and each array is two frames of one."""
+    said = computed(page)
+    slider(page, "effort").focus()
+    page.wait_for_timeout(1000)  # until what came with the first picture is there
+    page.received.clear()
+    page.keyboard.press("ArrowRight")
+    sees_another_picture(page, said)
+    page.wait_for_timeout(1000)
+    changes = [frame for frame in page.received if '"ColumnDataChanged"' in str(frame[:200])]
+    assert len(changes) == 1
+    assert len(page.received) < 50
+
+
 def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):
     page.set_input_files("input[type=file]", recordings / "reaches.csv")
     choose_tab(page, "Likelihood and fit")
@@ -128,6 +147,18 @@ def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):
     assert list(study["free"]) == ["effort"]
     assert saved["Figure (SVG)"].read_text().count("<svg") == 1
     compile(saved["Python lines"].read_text(), "explored.py", "exec")
+
+
+def test_another_task_reads_the_recording_again(page, recordings):
+    page.set_input_files("input[type=file]", recordings / "reaches.csv")
+    choose_tab(page, "Likelihood and fit")
+    value = page.get_by_text("Log likelihood of 12 trials")
+    value.wait_for()
+    before = value.inner_text()
+    page.get_by_label("Task").select_option("posture")
+    expect(value).not_to_have_text(before, timeout=PATIENCE)
+    value.wait_for()
+    expect(page.get_by_label("force", exact=True)).to_have_count(0)  # a cost of reaching
 
 
 def test_a_broken_upload_gets_a_message_and_the_page_lives_on(page, recordings):

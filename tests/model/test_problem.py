@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import motorcost as mc
 
@@ -205,3 +205,14 @@ def test_import_is_quick_and_quiet():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
     assert run.stderr == ""
+
+
+def test_noise_terms_of_a_problem_go_back_in():
+    problem = mc.tasks.reaching(steps=4).replace(D=[0.1 * np.ones((3, 5))])
+    louder = problem.replace(C=2.0 * problem.C, D=2.0 * problem.D)
+    assert_array_equal(louder.C, 2.0 * problem.C)
+    mistaken = problem.believing(C=louder.C, D=louder.D).believed
+    assert_array_equal(mistaken.C, louder.C)
+    assert_array_equal(mistaken.D, louder.D)
+    with pytest.raises(mc.InputError, match=r"C\[0\] must have shape"):
+        problem.replace(C=problem.C[:2])

@@ -180,6 +180,22 @@ def test_what_is_written_reads_back_with_the_same_likelihood(simulated, tmp_path
     assert "no units were given; taken for granted: position in m, target in m" in notes
 
 
+def test_a_channel_called_like_a_parameter_is_in_the_unit_of_the_state(tmp_path):
+    """Reaching has a state `velocity` (m/s) and a parameter `velocity`, a weight (s)."""
+    problem = mc.tasks.reaching(steps=8, dt=0.03)  # as `simulated`
+    seen = mc.ObserverSpec(["position", "velocity"], noise=1e-3)
+    trials = mc.simulate(
+        problem, mc.solve(problem), n_trials=3, key=jax.random.key(2), observer=seen
+    )
+    mc.io.write_csv(trials, tmp_path / "v.csv")
+    file = (tmp_path / "v.csv",)
+    bare, notes = options(files=file, states=None).trials()
+    assert any("velocity in m/s" in note for note in notes)
+    scaled, _ = options(files=file, states=None, reading={"units": {"velocity": "mm/s"}}).trials()
+    at = bare.channel_names.index("velocity")
+    assert_allclose(scaled.observed[..., at], 1e-3 * bare.observed[..., at], rtol=1e-12)
+
+
 def test_several_files_are_several_subjects(simulated, tmp_path):
     alone = simulated.with_conditions(target=0.1)
     for folder in ("a", "b"):

@@ -12,6 +12,7 @@ from motorcost.cli.computing import Device
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
 from motorcost.io.files import printable
+from motorcost.study.named_texts import items
 from motorcost.study.task_lookup import find_task, make_problem
 from motorcost.sweeps import SweepProgress
 
@@ -58,7 +59,7 @@ def calibrate(
     observer = None
     if observe is not None or noises != 0:
         states = make_problem(chosen, task, fixed).state_names
-        observer = mc.ObserverSpec(states if observe is None else options.items([observe]), noises)
+        observer = mc.ObserverSpec(states if observe is None else items([observe]), noises)
     check_folder(output)
     output.mkdir(parents=True, exist_ok=True)
     try:

@@ -19,6 +19,7 @@ from motorcost.diagnostics.allocation import CRITERIA, Criterion
 from motorcost.diagnostics.candidates import EVERY
 from motorcost.errors import InputError
 from motorcost.io.files import printable
+from motorcost.study.named_texts import items
 from motorcost.study.task_lookup import TASKS, find_task, make_problem
 
 
@@ -73,7 +74,7 @@ def design(
         raise InputError("--check must be at least 2 experiments, got 1")
     chosen = find_task(task)
     values = options.values_of(chosen, assignments)
-    states = None if observe is None else options.items([observe])
+    states = None if observe is None else items([observe])
     if states is None:
         states = list(make_problem(chosen, task, values).state_names)
     find = partial(

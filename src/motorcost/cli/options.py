@@ -11,6 +11,7 @@ import typer
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.derivative_free import METHODS
+from motorcost.study.named_texts import items, pairs
 from motorcost.study.task_lookup import TASKS
 from motorcost.tasks.declare import parameters
 from motorcost.tasks.supports import LogUniform, Support
@@ -168,22 +169,6 @@ Between = Annotated[
 NoPredictive = Annotated[
     bool, typer.Option("--no-predictive", help="Simulate no movements at the draws.")
 ]
-
-
-def items(texts: list[str] | None) -> list[str]:
-    """The parts of texts with commas, of an option that may be repeated."""
-    return [part.strip() for text in texts or [] for part in text.split(",")]
-
-
-def pairs(option: str, texts: list[str] | None, meaning: str) -> dict[str, str]:
-    """`NAME=TEXT`, several times or with commas between, by name."""
-    found: dict[str, str] = {}
-    for item in items(texts):
-        name, equals, value = (part.strip() for part in item.partition("="))
-        if not (name and equals and value):
-            raise InputError(f"{option} needs {meaning}, got {item!r}")
-        found[name] = value
-    return found
 
 
 def number(option: str, text: str) -> float:

@@ -11,6 +11,7 @@ from motorcost.cli import options
 from motorcost.cli.app import app
 from motorcost.cli.computing import Device
 from motorcost.errors import InputError
+from motorcost.study.named_texts import items
 from motorcost.study.task_lookup import TASKS, find_task, make_problem
 
 
@@ -66,13 +67,13 @@ def precision(
     chosen = find_task(task)
     values = options.values_of(chosen, assignments)
     typical = mc.tasks.typical_values(chosen)
-    names = mc.tasks.default_costs(chosen) if free is None else options.items([free])
+    names = mc.tasks.default_costs(chosen) if free is None else items([free])
     for name in names:
         checks.one_of("parameter", name, list(typical))
     at = {name: typical[name] for name in names} | values
     counts = [options.whole("--trials", part) for part in trials.split(",")]
     problem = make_problem(chosen, task, at)
-    states = problem.state_names if observe is None else options.items([observe])
+    states = problem.state_names if observe is None else items([observe])
     expected = mc.expected_precision(
         chosen,
         at=at,

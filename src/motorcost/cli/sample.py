@@ -19,6 +19,7 @@ from motorcost.cli.progress import showing_progress
 from motorcost.cli.studies import study_of
 from motorcost.errors import InputError
 from motorcost.io.files import printable
+from motorcost.study.named_texts import items
 from motorcost.study.settings import Study
 from motorcost.tasks.delayed import delayed
 from motorcost.tasks.supports import Support
@@ -109,7 +110,7 @@ def sample(
         "n_warmup": warmup,
         "predictive": not no_predictive,
     }
-    people = _people(study, group, options.items(common), between)
+    people = _people(study, group, items(common), between)
     _carry_out(study, output, settings | people, quiet=quiet)
 
 

@@ -13,6 +13,7 @@ from motorcost.cli.app import app
 from motorcost.cli.computing import Device
 from motorcost.cli.progress import showing_progress
 from motorcost.errors import InputError
+from motorcost.study.named_texts import items
 from motorcost.study.task_lookup import find_task, make_problem
 
 STANDARD_OUTPUT = Path("-")
@@ -73,7 +74,7 @@ def simulate(
     now = make_problem(chosen, task, values)
     # What has been sensed and has not arrived is no state that anybody records.
     present = [name for name in now.state_names if "(t-" not in name]
-    names = present if observe is None else options.items([observe])
+    names = present if observe is None else items([observe])
     problem = make_problem(mc.tasks.delayed(chosen, late), task, values) if late else now
     observer = mc.observe(problem, names, noise=noise)
     policy = mc.solve(problem)

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+# Names of positions, from those that a preparation makes to those that files and tasks have.
+_POSITIONS = (("position",), ("angle",), ("x", "y", "z"), ("x", "y"), ("x",), ("cursor",))
+
+
+def positions_among(names: Sequence[str], *first: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that say where the hand, eye or cursor is: the first known ones that are all among
+    `names`, after those of `first`; () if there are none."""
+    known = (*first, *_POSITIONS)
+    return next((found for found in known if found and set(found) <= set(names)), ())
+
+
+def position_states(names: Sequence[str]) -> tuple[str, ...]:
+    """The states of a task that say where the hand, eye or cursor is; its first, if their names do
+    not tell."""
+    return positions_among(names) or (names[0],)
 
 
 def speed(samples: np.ndarray, times: np.ndarray, smooth: float = 0.0) -> np.ndarray:

@@ -15,7 +15,7 @@ from motorcost.diagnostics.replicates import samples_at
 from motorcost.diagnostics.resampling import refit
 from motorcost.fitting.objective import DataSets
 from motorcost.fitting.progress import Progress
-from motorcost.markup import aligned
+from motorcost.markup import aligned, percent
 
 if TYPE_CHECKING:
     from motorcost.diagnostics.designs import Allocation, Design
@@ -64,20 +64,20 @@ class DesignCheck:
         lines = aligned(header, rows)
         lines.append(
             f"{len(self.optimal)} experiments each, fitted from the assumed true values; standard "
-            f"deviations are known to about {100 * self.spread_error:.2g} %."
+            f"deviations are known to about {percent(self.spread_error, 2)}."
         )
         return "\n".join(lines)
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Header and rows: for each parameter what was expected, and how estimates scattered."""
-        from motorcost.diagnostics.design_tables import percent
+        from motorcost.diagnostics.design_tables import error_in_words
 
         plan = self.plan
         columns = (
             plan.relative_errors, self.spread, plan.equal.relative_errors, self.equal_spread
         )  # fmt: skip
         header = ["parameter", "design, expected", "simulated", "equal, expected", "simulated"]
-        return header, [[n, *(percent(column[n]) for column in columns)] for n in plan.names]
+        return header, [[n, *(error_in_words(column[n]) for column in columns)] for n in plan.names]
 
     def _named(self, values: np.ndarray) -> dict[str, float]:
         return dict(zip(self.plan.names, values.tolist(), strict=True))

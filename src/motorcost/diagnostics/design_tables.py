@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from motorcost.markup import aligned
+from motorcost.markup import aligned, percent
 
 if TYPE_CHECKING:
     from motorcost.diagnostics.designs import Design
@@ -33,16 +33,16 @@ def errors_table(plan: Design) -> tuple[list[str], list[list[str]]]:
         [
             name,
             f"{plan.setting.at[name]:.4g}",
-            *[percent(allocation.relative_errors[name]) for allocation in allocations],
+            *[error_in_words(allocation.relative_errors[name]) for allocation in allocations],
         ]
         for name in plan.names
     ]
     return ["parameter", "at", "design", "equal", "best single"], rows
 
 
-def percent(error: float) -> str:
+def error_in_words(error: float) -> str:
     """A relative error as a table shows it."""
-    return f"{100 * error:.3g} %" if np.isfinite(error) else "not known"
+    return percent(error, 3) if np.isfinite(error) else "not known"
 
 
 def conclusions(plan: Design) -> list[str]:
@@ -67,11 +67,13 @@ def conclusions(plan: Design) -> list[str]:
         lines.append(
             f"The best single condition ({single}) needs {gain:.3g} (SE {error:.2g}) times as many."
         )
-    lines.append(f"{hardest} is the hardest to know: {percent(plan.relative_errors[hardest])}.")
+    lines.append(
+        f"{hardest} is the hardest to know: {error_in_words(plan.relative_errors[hardest])}."
+    )
     if known.size:
         lines.append(
             f"Expected errors come from {plan.simulated} simulated trials of each candidate, and "
-            f"are known to about {100 * known.max():.2g} %."
+            f"are known to about {percent(known.max(), 2)}."
         )
     return lines
 

@@ -20,6 +20,7 @@ from motorcost.fitting.specification import (
     supports_of,
     takes_arguments,
 )
+from motorcost.markup import percent
 from motorcost.model.observer import ObserverLike, ObserverSpec
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
@@ -125,9 +126,9 @@ class Precision:
         lines = [f"{'parameter':<{width}}  {'at':>10}  {head}"]
         values = self.objective.values(self.point)
         for name, errors in self.relative_errors.items():
-            percents = "  ".join(f"{100 * error:>13.3g} %" for error in errors)
+            percents = "  ".join(f"{percent(error, 3):>15}" for error in errors)
             lines.append(f"{name:<{width}}  {float(values[name]):>10.4g}  {percents}")
-        lines.append(f"Expected standard errors, known to about {100 * self.monte_carlo:.1g} %.")
+        lines.append(f"Expected standard errors, known to about {percent(self.monte_carlo, 1)}.")
         return "\n".join([*lines, *[d.words for d in self.directions if d.words]])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from html import escape
+from typing import ClassVar
 
 import panel as pn
 from bokeh.models import CustomJSTickFormatter
@@ -32,6 +33,15 @@ _BAR = """
 <div style="position:relative;height:6px;margin:0 8px" role="img" aria-label="{words}">
 <div style="position:absolute;left:{left:.1f}%;width:{width:.1f}%;height:6px;border-radius:3px;
 background:#009E73"></div></div><small>{words}</small>"""
+
+
+class PromptSlider(pn.widgets.FloatSlider):
+    """A slider whose changes are heard at once.
+
+    Panel collects changes for 50 ms by default; here only the latest is computed in any case.
+    """
+
+    _debounce: ClassVar[int] = 0
 
 
 class Sliders:
@@ -89,7 +99,7 @@ class Sliders:
         low, high = knob.position(knob.low), knob.position(knob.high)
         shown = _NUMBER.replace("VALUE", "10 ** tick" if knob.logarithmic else "tick")
         unit = f" ({knob.unit})" if knob.unit else ""
-        slider = pn.widgets.FloatSlider(
+        slider = PromptSlider(
             name=f"{knob.name}{unit}",
             start=low,
             end=high,

@@ -73,13 +73,16 @@ def _fit_range(range_: Range1d, *values: np.ndarray, logarithmic: bool = False) 
     range_.update(start=low - room, end=high + room)
 
 
-def _lines(values: np.ndarray, times: np.ndarray) -> dict[str, list[np.ndarray]]:
-    """Several courses (movement, time) as lines, without what is missing."""
-    present = [~np.isnan(line) for line in values]
-    return {
-        "x": [times[: len(line)][there] for line, there in zip(values, present, strict=True)],
-        "y": [line[there] for line, there in zip(values, present, strict=True)],
-    }
+def _lines(values: np.ndarray, times: np.ndarray) -> dict[str, np.ndarray]:
+    """Several courses (movement, time) without what is missing, as one line with gaps (NaN).
+
+    Two long arrays reach the browser in four messages; two for each course, as `multi_line` wants
+    them, take two hundred.
+    """
+    present = np.concatenate([~np.isnan(values), np.ones((len(values), 1), bool)], axis=1)
+    gap = np.full((len(values), 1), np.nan)
+    x = np.concatenate([np.broadcast_to(times[: values.shape[1]], values.shape), gap], axis=1)
+    return {"x": x[present], "y": np.concatenate([values, gap], axis=1)[present]}
 
 
 @dataclass(frozen=True)
@@ -99,13 +102,13 @@ class Courses:
         plot = _figure("time (s)", "", height=height, label=label)
         data, movements, one = (ColumnDataSource({"x": [], "y": []}) for _ in range(3))
         mean = ColumnDataSource({"x": [], "mean": [], "low": [], "high": []})
-        drawn = plot.multi_line("x", "y", source=data, color=palette["data"], alpha=0.45)
+        drawn = plot.line("x", "y", source=data, color=palette["data"], alpha=0.45)
         band = plot.varea("x", "low", "high", source=mean, color=palette["model"], alpha=0.2)
-        simulated = plot.multi_line(
+        simulated = plot.line(
             "x", "y", source=movements, color=palette["model"], alpha=0.3, line_width=1
         )
         middle = plot.line("x", "mean", source=mean, color=palette["model"], line_width=3)
-        followed = plot.multi_line("x", "y", source=one, color=palette["belief"], line_width=2)
+        followed = plot.line("x", "y", source=one, color=palette["belief"], line_width=2)
         items = [
             LegendItem(label="model: mean", renderers=[middle]),
             LegendItem(label=f"± {BAND:.0f} SD", renderers=[band]),
@@ -145,13 +148,8 @@ class Courses:
 
     def _fit_ranges(self) -> None:
         mean, drawn = self.mean.data, [self.movements.data, self.data.data]
-        _fit_range(self.plot.x_range, mean["x"], *(x for lines in drawn for x in lines["x"]))
-        _fit_range(
-            self.plot.y_range,
-            mean["low"],
-            mean["high"],
-            *(y for lines in drawn for y in lines["y"]),
-        )
+        _fit_range(self.plot.x_range, mean["x"], *(lines["x"] for lines in drawn))
+        _fit_range(self.plot.y_range, mean["low"], mean["high"], *(lines["y"] for lines in drawn))
 
 
 def _legend(plot: figure, items: list[LegendItem]) -> None:
@@ -183,15 +181,16 @@ class Gains:
         """Draw gains by name; those that are zero throughout are left out."""
         used = {name: line for name, line in gains.items() if np.abs(line).max() > 0}
         count = range(len(used))
-        self.source.data = {
-            "x": [times[: len(line)] for line in used.values()],
-            "y": [line / np.abs(line).max() for line in used.values()],
+        shares = [line / np.abs(line).max() for line in used.values()]
+        self.source.data = {  # lists, since each array would be two messages to the browser
+            "x": [times[: len(line)].tolist() for line in shares],
+            "y": [line.tolist() for line in shares],
             "colour": [_GAINS[i % len(_GAINS)] for i in count],
             "dash": [_DASHES[i // len(_GAINS) % len(_DASHES)] for i in count],
             "name": [f"{name}: {np.abs(line).max():.3g}" for name, line in used.items()],
         }
         _fit_range(self.plot.x_range, times)
-        _fit_range(self.plot.y_range, *self.source.data["y"], np.zeros(1))
+        _fit_range(self.plot.y_range, *shares, np.zeros(1))
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,11 @@ class Fitting:
         if self._run is not None:
             self._run.stop()
 
+    def join(self, seconds: float) -> None:
+        """Wait for a fit that was stopped, but not longer."""
+        if self._run is not None:
+            self._run.join(seconds)
+
     def forget(self) -> None:
         """Show no fit any more."""
         self._found = None

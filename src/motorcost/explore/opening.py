@@ -8,7 +8,6 @@ from typing import Any
 
 import panel as pn
 
-from motorcost.errors import InputError
 from motorcost.explore.recordings import (
     DATA,
     STUDY,
@@ -18,6 +17,7 @@ from motorcost.explore.recordings import (
     open_study,
     uploaded,
 )
+from motorcost.study.named_texts import pairs
 
 _NONE = "none: simulated movements only"
 
@@ -34,6 +34,7 @@ class Opener:
     ) -> None:
         self._folder, self._chosen = folder, chosen
         self._last: Callable[[str], Recording] | None = None
+        self._is_study = False
         wide = {"sizing_mode": "stretch_width"}
         self.files = pn.widgets.Select(
             name=f"Recording or study in {folder.root.name or folder.root}",
@@ -74,7 +75,12 @@ class Opener:
 
     def open(self, name: str) -> None:
         """Open a file of the folder, by its relative path."""
-        self._ask(lambda task: self._open(name, task))
+        self._ask(lambda task: self._open(name, task), is_study=name.lower().endswith(STUDY))
+
+    @property
+    def for_another_task(self) -> Callable[[str], Recording] | None:
+        """What reads the last recording for another task; None for a study, which has its own."""
+        return None if self._is_study else self._last
 
     def _from_folder(self, event: Any) -> None:
         if event.new == _NONE:
@@ -88,8 +94,8 @@ class Opener:
             name, content = self.upload.filename, event.new
             self._ask(lambda task: uploaded(name, content, task, self._reading()))
 
-    def _ask(self, opening: Callable[[str], Recording]) -> None:
-        self._last = opening
+    def _ask(self, opening: Callable[[str], Recording], *, is_study: bool = False) -> None:
+        self._last, self._is_study = opening, is_study
         self._chosen(opening)
 
     def _open(self, name: str, task_name: str) -> Recording:
@@ -107,16 +113,9 @@ class Opener:
         }
         for name, widget in (("channels", self.channels), ("units", self.units)):
             if widget.value.strip():
-                options[name] = _pairs(widget.name, widget.value)
+                example = "names and what they stand for, as in position=x, velocity=v"
+                options[name] = pairs(widget.name, [widget.value], example)
         return options
-
-
-def _pairs(what: str, text: str) -> dict[str, str]:
-    """Names and what they stand for, from text as in "position=x, velocity=v"."""
-    pairs = [item.partition("=") for item in text.split(",")]
-    if not all(name.strip() and value.strip() for name, _, value in pairs):
-        raise InputError(f"{what}: write them as in position=x, velocity=v; got {text!r}")
-    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def listed(path: Path, folder: Folder) -> str:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import panel as pn
 
+from motorcost.data.kinematics import position_states
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.explore import figures
-from motorcost.explore.controls import Sliders
+from motorcost.explore.controls import PromptSlider, Sliders
 from motorcost.explore.exports import DATA_FILE, Shown
 from motorcost.explore.fitting import Fitting
 from motorcost.explore.knobs import POSITIONS
@@ -21,7 +22,7 @@ from motorcost.explore.likelihood import Meter
 from motorcost.explore.opening import Opener
 from motorcost.explore.panels import BeliefPanel, ExportPanel, FitPanel, MovementPanel, axis_of
 from motorcost.explore.recordings import Folder, Recording, simulated, task_names
-from motorcost.explore.scene import Setting, View, is_compiled, movements, place_of, view
+from motorcost.explore.scene import Setting, View, is_compiled, movements, view
 from motorcost.explore.workers import FitSlot, Latest
 from motorcost.fitting.specification import usual_noise
 from motorcost.model.observer import SHARED_NOISE
@@ -56,7 +57,7 @@ class Page:
         self.task = pn.widgets.Select(name="Task", options=task_names(), **_WIDE)
         self.task.param.watch(lambda _: self._task_chosen(), "value")
         self.sliders = Sliders(self._refresh)
-        self.noise = pn.widgets.FloatSlider(
+        self.noise = PromptSlider(
             name="recording_noise (SD)", start=0.0, end=1.0, visible=False, **_WIDE
         )
         self.noise.param.watch(lambda _: self._refresh(), "value")
@@ -80,6 +81,15 @@ class Page:
         self.belief = BeliefPanel(palette, self._refresh)
         self.export = ExportPanel(lambda: (self._shown(), self._view))
         self.meaning = pn.pane.HTML("", **_WIDE)
+        self.tabs = pn.Tabs(
+            ("Movements", self.movement.view),
+            ("Likelihood and fit", self.fit.view),
+            ("One movement", self.belief.view),
+            ("Export", self.export.view),
+            ("Parameters", self.meaning),
+            **_WIDE,
+        )
+        self.tabs.param.watch(lambda _: self._write_lines(), "active")
         self._task_chosen()
 
     # What is on it.
@@ -103,15 +113,7 @@ class Page:
         That column must hold the tabs itself: in a column within a column Bokeh gives the plots of
         a tab no width.
         """
-        tabs = pn.Tabs(
-            ("Movements", self.movement.view),
-            ("Likelihood and fit", self.fit.view),
-            ("One movement", self.belief.view),
-            ("Export", self.export.view),
-            ("Parameters", self.meaning),
-            **_WIDE,
-        )
-        return [self.message, self.status, tabs]
+        return [self.message, self.status, self.tabs]
 
     def begin(self, first: str) -> None:
         """Begin to compute, with a file if `first` names one.
@@ -129,6 +131,11 @@ class Page:
         for worker in (self._pictures, self._likelihoods, self._reader):
             worker.close()
         self.fitting.stop()
+
+    def join(self, seconds: float) -> None:
+        """Wait for what still runs after `close`, for at most so long each."""
+        for worker in (self._pictures, self._likelihoods, self._reader, self.fitting):
+            worker.join(seconds)
 
     # What the page is set to.
 
@@ -188,10 +195,18 @@ class Page:
     # What happens when something is changed.
 
     def _task_chosen(self) -> None:
-        """Another task: without the data, which were read for the one before."""
-        if self._recording is not None and self.task.value == self._recording.study.task_name:
+        """Another task: a recording is read for it, other data belong to the one before."""
+        held = self._recording
+        if held is not None and self.task.value == held.study.task_name:
             return
         self._have(None)
+        if held is None:
+            return
+        again = None if held.is_simulated else self.opener.for_another_task
+        if again is not None:
+            self._open(again)
+        else:
+            self._say(f"{held.name} are data for {held.study.task_name}: there are none now.")
 
     def _redraw(self) -> None:
         if self._view is not None:
@@ -221,7 +236,12 @@ class Page:
                 self._measure, self._meter, values, tuple(self._free()), self.belief.number
             )
             self._likelihoods.ask(partial(self._guarded, job))
-        self.export.refresh()
+        self._write_lines()
+
+    def _write_lines(self) -> None:
+        """Write what can be exported, where it is to be seen: every change costs a new layout."""
+        if self.tabs.objects[self.tabs.active] is self.export.view:
+            self.export.refresh()
 
     def _make_meter(self, setting: Setting) -> None:
         """The likelihood of the data under the task with the present delay and beliefs."""
@@ -270,11 +290,8 @@ class Page:
         """Change the page, from another thread."""
 
         def together() -> None:
-            self._document.hold("combine")  # one message to the browser instead of many
-            try:
+            with pn.io.unlocked():  # one message to the browser instead of one for each change
                 change()
-            finally:
-                self._document.unhold()
 
         if not self._closed:
             self._document.add_next_tick_callback(together)
@@ -364,7 +381,7 @@ class Page:
         self.fit.show_data(trials is not None)
         problem = example_problem(self._task, self.task.value, {} if study is None else study.fixed)
         states = dict(zip(problem.state_names, problem.state_units, strict=True))
-        self.belief.show_data(trials, states, place_of(list(states))[0])
+        self.belief.show_data(trials, states, position_states(problem.state_names)[0])
         if recording is not None:
             self._set_noise(recording)
             self._make_meter(self._setting())

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from motorcost.data.kinematics import speed
+from motorcost.data.kinematics import position_states, speed
 from motorcost.diagnostics.expectations import Expectation, expectation
 from motorcost.diagnostics.plausibility import cost_shares
 from motorcost.explore.knobs import mistaken
@@ -119,7 +119,7 @@ def view(setting: Setting) -> View:
     expected, policy = found.expected, found.policy
     times = found.times
     names = list(about.states)[: about.shown]
-    place = place_of(names)
+    place = position_states(names)
     columns = [names.index(name) for name in place]
     return View(
         times=times,
@@ -197,11 +197,3 @@ def _program(task: Task, size: tuple[tuple[str, Any], ...], names: tuple[str, ..
     shown = jax.eval_shape(lambda v: original(**dict(size), **v), example).state_names
     states = dict(zip(problem.state_names, problem.state_units, strict=True))
     return compute, _About(states, len(shown), problem.control_names, problem.sense_names)
-
-
-def place_of(states: list[str]) -> tuple[str, ...]:
-    """The states that say where the hand, eye or cursor is."""
-    for names in (("x", "y"), ("position",), ("angle",), ("cursor",)):
-        if set(names) <= set(states):
-            return names
-    return (states[0],)

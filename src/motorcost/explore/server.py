@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, MutableSet
 from pathlib import Path
 
 import panel as pn
@@ -20,6 +20,8 @@ ADDRESS = "127.0.0.1"
 PORT = 5006
 # Further ports that are tried, if that one is taken.
 _TRIES = 20
+# Seconds to wait at the end for a program that is being compiled.
+_PATIENCE = 30.0
 # Hosts by which this machine calls itself. A page of another site that points its own name at this
 # machine would send that name, and is refused.
 _OTHER_HOSTS = r"(?!(?:127\.0\.0\.1|localhost)$).*"
@@ -36,16 +38,19 @@ class _Refused(RequestHandler):
         self.finish("motorcost explore answers to 127.0.0.1 and localhost only")
 
 
-def make_server(folder: Folder, first: str | None, port: int | None) -> Server:
+def make_server(
+    folder: Folder, first: str | None, port: int | None, pages: MutableSet[Page]
+) -> Server:
     """A server of the page, not started yet.
 
     - `folder`: whose files may be opened; `first`: the file to begin with.
     - `port`: where it listens; one that is free if left out.
+    - `pages`: gets the pages that are open.
     """
     pn.extension()
     port, slot = _free_port() if port is None else port, FitSlot()
     server = pn.serve(
-        {"/": lambda: _page(folder, slot, first)},
+        {"/": lambda: _page(folder, slot, first, pages)},
         address=ADDRESS,
         port=port,
         websocket_origin=[f"{ADDRESS}:{port}", f"localhost:{port}"],
@@ -64,10 +69,18 @@ def serve(
     folder: Folder, first: str | None, port: int | None, ready: Callable[[str], None]
 ) -> None:
     """Serve the page until interrupted. `ready` is called with its address."""
-    server = make_server(folder, first, port)
+    pages: MutableSet[Page] = set()
+    server = make_server(folder, first, port, pages)
     server.start()
     ready(f"http://{ADDRESS}:{server.port}/")
-    server.io_loop.start()
+    try:
+        server.io_loop.start()
+    finally:
+        # Python ends by aborting, with a message of the C library, while a thread is in XLA.
+        for page in pages:
+            page.close()
+        for page in pages:
+            page.join(_PATIENCE)
 
 
 def _free_port() -> int:
@@ -83,18 +96,26 @@ def _free_port() -> int:
     raise InputError(f"the ports {PORT} to {PORT + _TRIES - 1} are all taken: choose one, --port")
 
 
-def _page(folder: Folder, slot: FitSlot, first: str | None) -> pn.template.BootstrapTemplate:
+def _page(
+    folder: Folder, slot: FitSlot, first: str | None, pages: MutableSet[Page]
+) -> pn.template.BootstrapTemplate:
     """The page for one tab of a browser."""
     asked, dark = _argument("file"), _argument("theme") == "dark"
     template = pn.template.BootstrapTemplate(
-        title="motorcost explore", theme="dark" if dark else "default"
+        title="motorcost explore", theme="dark" if dark else "default", busy_indicator=None
     )
     other = "light" if dark else "dark"
     template.header.append(
         pn.pane.HTML(f'<a style="color:white" href="?theme={other}">{other}</a>')
     )
     page = Page(folder, slot, dark=dark)
-    pn.state.on_session_destroyed(lambda _: page.close())
+    pages.add(page)
+
+    def closed(_: object) -> None:
+        pages.discard(page)
+        page.close()
+
+    pn.state.on_session_destroyed(closed)
     template.main.append(
         pn.FlexBox(
             pn.Column(

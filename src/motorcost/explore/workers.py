@@ -23,7 +23,8 @@ class Latest:
         self._asked = threading.Condition()
         self._job: Job | None = None
         self._closed = False
-        threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
 
     def ask(self, job: Job) -> None:
         """Carry out a job as soon as the one under way is done, instead of those that wait."""
@@ -41,6 +42,10 @@ class Latest:
         with self._asked:
             self._closed = True
             self._asked.notify()
+
+    def join(self, seconds: float) -> None:
+        """Wait until the thread has ended, after `close`, but not longer."""
+        self._thread.join(seconds)
 
     def _work(self) -> None:
         while True:
@@ -90,11 +95,16 @@ class FitRun:
         self._stopped = threading.Event()
         self._release, self._arguments = release, arguments
         self._progress, self._done, self._failed = progress, done, failed
-        threading.Thread(target=self._work, name="fit", daemon=True).start()
+        self._thread = threading.Thread(target=self._work, name="fit", daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
         """Stop at the next step of the search; the best point so far is kept."""
         self._stopped.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait until the fit has ended, after `stop`, but not longer."""
+        self._thread.join(seconds)
 
     def _work(self) -> None:
         try:

@@ -28,6 +28,7 @@ from motorcost import checks
 from motorcost.errors import InputError
 
 Matrix = Any  # a matrix, or one per time step: anything that NumPy converts to an array
+Terms = Sequence[Matrix] | Array | np.ndarray  # a list of matrices, or as a problem stores them
 Names = Sequence[str] | Mapping[str, str]  # names, or a mapping from name to unit
 
 # How the agent finds its policy.
@@ -49,7 +50,8 @@ class Problem(eqx.Module):
     - `A` (n, n), `B` (n, m): dynamics. `H` (k, n): senses.
     - `Q` (n, n), positive semidefinite, and `R` (m, m), positive definite: cost.
     - `C`: list of (n, m), noise that grows with the control.
-    - `D`: list of (k, n), sensory noise that grows with the state.
+    - `D`: list of (k, n), sensory noise that grows with the state. C and D of another problem,
+      `other.C`, are taken as they are.
     - `V` (n, any), `W` (k, any), `E` (n, any): factors of the process noise, the sensory
       noise, and the noise in the agent's estimate. The default is no noise.
     - `initial_belief` (n,): the mean of the agent's first estimate. The default is zero.
@@ -134,10 +136,10 @@ class Problem(eqx.Module):
         H: Matrix,
         Q: Matrix,
         R: Matrix,
-        C: Sequence[Matrix] = (),
+        C: Terms = (),
         V: Matrix | None = None,
         W: Matrix | None = None,
-        D: Sequence[Matrix] = (),
+        D: Terms = (),
         E: Matrix | None = None,
         initial_belief: Any = None,
         initial_belief_cov: Any = None,

@@ -30,7 +30,6 @@ from motorcost.plots.style import (
     with_unit,
 )
 
-_PLACE = ("x", "y")
 # How a velocity among the channels is called: beside it a speed is not drawn.
 _VELOCITY = ("velocity", "speed")
 # Share of the longest trial over which speeds are averaged, so that noise does not make the peak.
@@ -151,10 +150,8 @@ def _panels(trials: Trials, channels: Sequence[str] | None) -> list[_Panel]:
 
 
 def _place(names: Sequence[str]) -> list[str]:
-    """The channels that are the place of the body: x and y, or position."""
-    if set(_PLACE) <= set(names):
-        return list(_PLACE)
-    return ["position"] if "position" in names else []
+    """The channels that are the place of the body, in the plane at most."""
+    return list(kinematics.positions_among(names, ("x", "y")))
 
 
 def _label_plane(ax: Axes, across: str, up: str) -> None:

@@ -12,6 +12,7 @@ from motorcost.diagnostics import Comparison, Precision
 from motorcost.diagnostics.comparison import Row
 from motorcost.errors import InputError
 from motorcost.fitting.recovery import Recovery
+from motorcost.markup import percent
 from motorcost.plots.scales import AS_NUMBER
 from motorcost.plots.style import (
     BLUE,
@@ -135,7 +136,7 @@ def plot_precision(found: Precision) -> CaptionedFigure:
         figure,
         "Standard errors to expect, relative to the assumed true values, over the number of "
         "trials.",
-        f"They are known to about {100 * found.monte_carlo:.1g} %, from "
+        f"They are known to about {percent(found.monte_carlo, 1)}, from "
         f"{counted(found.simulated, 'simulated trial')}.",
     )
 

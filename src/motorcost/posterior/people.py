@@ -98,9 +98,9 @@ def sample_people(
         task, trials, free, fixed=search["fixed"], observer=search["observer"]
     )
     report("fitting people", 0, None)
-    told = _told(objective, pooled, varying, len(people), report)
+    told = _told(objective, pooled, varying, len(people), n_chains, report)
     scales = tuple(float(spreads.get(name, _usual_spread(prior_by_name[name]))) for name in varying)
-    start, population = _begin(objective, told, prior_by_name, varying, scales, level)
+    start, population = _begin(objective, told, prior_by_name, varying, scales, level, n_chains)
     keys = jax.random.split(key, 3)
     peaks = [start] * n_chains
     starts = dispersed(DensityOnHost(population, n_chains), peaks, keys[0])
@@ -203,14 +203,21 @@ def _usual_spread(prior: Prior) -> float:
 
 
 def _told(
-    objective: Any, pooled: Fit, varying: Sequence[str], n_people: int, report: Progress
+    objective: Any,
+    pooled: Fit,
+    varying: Sequence[str],
+    n_people: int,
+    n_chains: int,
+    report: Progress,
 ) -> Told:
     """The maximum of every person's likelihood, all searched together, with its curvature."""
     at = dict(zip(pooled.names, pooled.point, strict=True))
     start = np.array([at[c.parameter] for c in objective.coordinates])
     sd = [WIDE if s.logarithmic else WIDE_PART * s.width for s in objective.supports]
     alone = Alone(objective, jnp.asarray(start), jnp.asarray(sd))
-    evaluate = DensityOnHost(alone, 8)
+    # One search asks for a point at a time: a batch of more would be filled up. The batch of the
+    # chains' starts is used throughout, so that one program is compiled.
+    evaluate = DensityOnHost(alone, n_chains)
 
     def to_minimise(_: np.ndarray, points: np.ndarray) -> Any:
         values, gradients = evaluate(points)
@@ -274,6 +281,7 @@ def _begin(
     varying: Sequence[str],
     scales: tuple[float, ...],
     level: tuple[int, ...],
+    n_chains: int,
 ) -> tuple[Peak, Population]:
     """The posterior of the population, and where to begin: near its maximum."""
     numbers = np.array(level)
@@ -310,7 +318,7 @@ def _begin(
     slopes = np.asarray(jax.jacfwd(population.to_search_scale)(free))
     of_prior = -np.asarray(jax.hessian(population.log_prior)(free))
     information = slopes.T @ told.information @ slopes + of_prior
-    (value,), _ = DensityOnHost(population, 8)(np.asarray(free)[None])
+    (value,), _ = DensityOnHost(population, n_chains)(np.asarray(free)[None])
     peak = Peak(np.asarray(free), float(value), covariance_of(information))
     return peak, population
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from motorcost.fitting.fitted import Fit
+from motorcost.markup import percent
 from motorcost.posterior.arviz_groups import arviz
 
 if TYPE_CHECKING:
@@ -66,9 +67,9 @@ def verdicts_of_chains(
     found = mixing(convergence_table(posterior))
     diverging = int(np.sum(stats["diverging"]))
     if diverging:
-        part = 100 * diverging / stats["diverging"].size
+        part = percent(diverging / stats["diverging"].size, 1)
         found.append(
-            f"{diverging} transitions diverged ({part:.1g} %): parts of the posterior may be "
+            f"{diverging} transitions diverged ({part}): parts of the posterior may be "
             f"missing. Use target_accept={max(0.9, (1 + target_accept) / 2):.3f} or closer to 1"
         )
     deepest = int(np.sum(stats["n_steps"] >= 1023))

@@ -12,6 +12,7 @@ from motorcost.diagnostics.design_check import DesignCheck
 from motorcost.diagnostics.design_tables import allocation_table, conclusions, errors_table
 from motorcost.diagnostics.designs import Design
 from motorcost.io import check_writable
+from motorcost.markup import percent
 from motorcost.plots import plot_design
 from motorcost.report.page import Picture, Points, Section, Table, write_report
 from motorcost.sweeps.interrupts import postponed
@@ -77,7 +78,7 @@ def _sections(plan: Design, check: DesignCheck | None, picture: Picture) -> list
                 "Does it hold?",
                 f"{len(check.optimal)} experiments with either allocation were simulated and "
                 "fitted from the assumed true values. How estimates scatter is known to about "
-                f"{100 * check.spread_error:.2g} %.",
+                f"{percent(check.spread_error, 2)}.",
                 [Table(*check.table())],
             )
         )

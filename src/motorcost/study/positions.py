@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from motorcost.data.kinematics import position_states, positions_among
 from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.model import units
 from motorcost.study.settings import Study
 from motorcost.study.task_lookup import defaults_of, example_problem
 
-# Names of positions, from those that a preparation makes to those that files have.
-_POSITIONS = (("position",), ("angle",), ("x", "y", "z"), ("x", "y"), ("x",))
 # Beginnings of the names of conditions that are the coordinates of a goal.
 _GOALS = ("target", "goal", "end")
 # What a preparation calls the distance from the line to the goal.
@@ -45,14 +44,12 @@ def viewed_positions(
 
 def _channels(movements: Movements, study: Study | None) -> list[str]:
     """The channels that are positions: of the task, of what the preparation made, or x and y."""
-    named: list[tuple[str, ...]] = list(_POSITIONS)
+    of_task: tuple[str, ...] = ()
     if study is not None:
         problem = example_problem(study.task, study.task_name, study.fixed)
-        # A task in the plane has its positions first, and called as files call them.
-        plane = [names for names in _POSITIONS if names == problem.state_names[: len(names)]]
-        named = [plane[0] if plane else problem.state_names[:1], *named]
+        of_task = position_states(problem.state_names)
     known = list(movements.channels)
-    found = next((names for names in named if names and set(names) <= set(known)), (known[0],))
+    found = positions_among(known, of_task) or (known[0],)
     chosen = [*found]
     if len(found) == 1 and _LATERAL in known and found[0] != _LATERAL:
         chosen.append(_LATERAL)

@@ -233,10 +233,16 @@ def in_model_units(
 
     What has no unit is taken to be in the model's, and a note says so.
     """
-    wanted = dict(zip(problem.state_names, problem.state_units, strict=True)) | dict(
-        parameter_units
-    )
     units = movements.channels | movements.condition_units
+    of_states = dict(zip(problem.state_names, problem.state_units, strict=True))
+    # Reaching has a state `velocity` and a parameter `velocity`, the weight of a cost.
+    wanted = {
+        **{name: of_states.get(name, "") for name in movements.channels},
+        **{
+            name: parameter_units.get(name, of_states.get(name, ""))
+            for name in movements.condition_units
+        },
+    }
     assumed = [
         f"{name} in {wanted[name]}" for name in units if not units[name] and wanted.get(name)
     ]
