@@ -16,7 +16,7 @@ import numpy as np
 
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.derivative_free import Method, search_by_values
-from motorcost.fitting.maxima import AGREEMENT, SAME_PLACE, distinct, further_starts
+from motorcost.fitting.maxima import AGREEMENT, REACH, SAME_PLACE, distinct, further_starts
 from motorcost.fitting.optimise import EvaluateCurved, Found, search_by_gradient
 from motorcost.fitting.polishing import polish, trial_scores
 
@@ -26,6 +26,8 @@ ROUNDS = 3
 TOLERANCE = 1e-10
 # The same on the way, while log likelihoods are rough.
 ROUGH_TOLERANCE = 1e-7
+# Searches stop where the likelihood jumps and a line gains less than this, per sample.
+CREEPING = 3e-6
 # Two standard errors of a parameter, by a rough curvature, are at most its support: a curvature of
 # a few scores can be far too small.
 SUPPORT_IN_ERRORS = 2.0
@@ -121,6 +123,7 @@ def search_all(
             bounds,
             tolerance=tolerance,
             max_evaluations=max_evaluations,
+            creeping=CREEPING,
             tick=tick,
         )
     else:
@@ -213,7 +216,13 @@ def climb(
     exact = batched(which, np.stack([end.point for end in found]))[0]
     off = np.array([end.value for end in found]) - exact
     ends = [replace(end, value=float(value)) for end, value in zip(found, exact, strict=True)]
-    again = np.flatnonzero(np.isfinite(exact) & ~(np.abs(off) < AGREEMENT))
+    # Not those that are too far below the best to become a maximum that matters.
+    best = {d: max(exact[which == d], default=-np.inf) for d in set(which.tolist())}
+    below = np.array([best[d] for d in which.tolist()]) - exact
+    # A search that stopped at a jump may find none there when it looks more carefully.
+    stopped = np.array([not end.converged for end in found]) & (below < REACH)
+    another = ~(np.abs(off) < AGREEMENT) & (below < 5 * REACH)
+    again = np.flatnonzero(np.isfinite(exact) & (another | stopped))
     left = max_evaluations - max((ends[i].evaluations for i in again), default=max_evaluations)
     if left <= 0:
         return ends, False

@@ -238,7 +238,10 @@ def _maxima(
 
 def _fit_of(objective: Objective, found: Maxima, method: Method, size: int, *, priors: bool) -> Fit:
     """What is known of the maxima of an objective, as a user holds it."""
+    from motorcost.study.doubts import doubts  # further up: recordings are looked at there
+
     best = found.best
+    fixed = dict(objective.fixed)
     prior = float(objective.log_prior(best.point)) if priors else 0.0
     return Fit(
         objective=objective,
@@ -251,7 +254,7 @@ def _fit_of(objective: Objective, found: Maxima, method: Method, size: int, *, p
         converged=best.converged,
         interrupted=found.interrupted,
         size=size,
-        notes=objective.notes,
+        notes=(*objective.notes, *doubts(objective.task, objective.trials, fixed)),
         trial_scores=best.trial_scores,
         other_maxima=found.maxima[1:],
     )

@@ -31,6 +31,7 @@ from motorcost.fitting.profiles import Profile
 from motorcost.fitting.progress import Progress, silent
 from motorcost.model.observer import ObserverSpec
 from motorcost.model.trials import Trials
+from motorcost.study.doubts import doubts
 from motorcost.study.overview import look_at
 from motorcost.study.preparation import StepRecord
 from motorcost.study.settings import Study
@@ -203,7 +204,7 @@ class _Run:
     ) -> Fit:
         """The fit of a task to the trials; its progress is reported as that of `what`."""
         study = self.study
-        return fit(
+        found = fit(
             task,
             self.trials,
             study.free,
@@ -218,6 +219,9 @@ class _Run:
             delay=self.delay,
             progress=lambda _, done, total: self.progress(what, done, total),
         )
+        # The recordings were looked at, which tell more than the trials.
+        of_trials = doubts(found.objective.task, found.trials, dict(found.objective.fixed))
+        return replace(found, notes=tuple(note for note in found.notes if note not in of_trials))
 
     def random_key(self, stage: int) -> Any:
         """A random key for a stage. The numbers of stages are part of what a seed stands for."""
