@@ -140,30 +140,34 @@ def maximise(
     max_evaluations: int | None = None,
     method: Method = "gradient",
     tick: Callable[[int], None] = lambda done: None,
+    stage: Callable[[str], None] = lambda what: None,
 ) -> list[Maxima | None]:
     """The maxima of each data set, from its `starts` (data sets, starts, p); None for a data set
     none of whose starts is possible (starts of NaN are left out).
 
     Where the searches ended, what is around is looked at and searched again (`further_starts`), as
     long as that leads higher. Polishing uses gradients even if the method does not. An
-    interruption (Ctrl-C) ends the searches where they are.
+    interruption (Ctrl-C) ends the searches where they are. `tick` is called with the number of
+    searches that have ended, `stage` with the name of what begins after them.
     """
     D, K, p = starts.shape
     most = default_evaluations(method, p) if max_evaluations is None else max_evaluations
     ends: list[list[Found]] = [[] for _ in range(D)]
 
-    def search(which: np.ndarray, points: np.ndarray) -> bool:
-        found, interrupted = climb(batched, which, points, most, method, tick)
+    def search(which: np.ndarray, points: np.ndarray, told: Any = lambda done: None) -> bool:
+        found, interrupted = climb(batched, which, points, most, method, told)
         for d, end in zip(which, found, strict=True):
             ends[d].append(end)
         return interrupted
 
     possible = np.flatnonzero(np.isfinite(starts).all(axis=2).ravel())
-    interrupted = search(possible // K, starts.reshape(-1, p)[possible])
+    interrupted = search(possible // K, starts.reshape(-1, p)[possible], tick)
     maxima: list[tuple[Maximum, ...]] = []
     if not interrupted:
         try:
+            stage("looking around where the searches ended")
             interrupted = _search_again(batched, ends, search)
+            stage("refining the maxima, and their curvature")
             maxima = [] if interrupted else _polished(batched, ends, search)
             maxima = _with_scores(batched, maxima)
         except KeyboardInterrupt:
@@ -230,6 +234,7 @@ def climb(
         lambda rows, points: batched.with_curvatures(which[again[rows]], points),
         np.stack([ends[i].point for i in again]),
         max_evaluations=left,
+        tick=lambda done: None,  # these were counted as ended
     )
     for i, end in zip(again, further, strict=True):
         ends[i] = replace(end, evaluations=end.evaluations + ends[i].evaluations)

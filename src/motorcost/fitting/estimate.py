@@ -38,6 +38,9 @@ from motorcost.model.trials import Trials
 from motorcost.tasks.declare import Task
 from motorcost.tasks.delayed import Delay, delayed
 
+# What `progress` is told while searches climb; other words name what follows.
+SEARCHING = "searching"
+
 
 def fit(
     task: Task,
@@ -225,13 +228,14 @@ def _maxima(
     objective, total = batched.objective, n_starts + len(given_points)
     first_look = batched.roughly() if method == "gradient" else batched.values_only()
     starts = choose_starts(objective, first_look, jnp.stack([key]), n_starts, given_points)
-    report("searching", 0, total)
+    report(SEARCHING, 0, total)
     (maxima,) = maximise(
         batched,
         starts,
         max_evaluations=max_evaluations,
         method=method,
-        tick=lambda done: report("searching", done, total),
+        tick=lambda done: report(SEARCHING, done, total),
+        stage=lambda what: report(what, 0, None),
     )
     return explain_no_start(objective, n_starts, given_points) if maxima is None else maxima
 

@@ -281,6 +281,8 @@ class ReportTable(Table):
     """Folds of the cross-validation."""
     bootstrap: Whole = 0
     """Simulated data sets to bootstrap from."""
+    cuts: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=list)
+    """Other speeds of the step `cut`, to say whether estimates depend on it: `[0.03, 0.08]`."""
     baselines: bool = True
     """Fit models without signal-dependent noise for comparison."""
     profiles: bool = True

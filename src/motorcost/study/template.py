@@ -30,7 +30,9 @@ time_unit = "s"                 # ... in s, ms or us
 # along = {{ goal = ["target_x", "target_y"] }}       # turn onto the line from start to target,
                                 # before cut: the start is then where the hand rested
 # cut = {{ speed = 0.05, channels = ["position", "lateral"] }}   # to the movement alone
-# least = {{ target = 0.02, duration = 0.1 }}         # leave out smaller and shorter ones
+# least = {{ target = 0.02, duration = 0.1, way = 0.5 }}   # leave out smaller and shorter ones, and
+                                # those that end before half of the way to their goal
+# most = {{ duration = 1.5 }}     # leave out longer ones
 
 [model]
 task = "{task}"                 # {tasks}; or "file.py:function"
@@ -60,6 +62,7 @@ profiles = true                 # intervals by profile likelihood
 baselines = true                # what signal-dependent noise explains
 folds = 5                       # of the cross-validation
 bootstrap = 0                   # simulated data sets to bootstrap from
+# cuts = [0.03, 0.08]           # other speeds of the cut: do the estimates depend on it?
 """
 
 # What to infer from recorded movements, where that is known from real recordings; otherwise the
