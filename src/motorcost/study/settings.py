@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from motorcost import checks, io
+from motorcost import checks
 from motorcost.data.movements import Movements, concatenate_movements
 from motorcost.errors import InputError
 from motorcost.fitting.delays import delays_of
@@ -180,7 +180,9 @@ class Study:
         if self.dataset is not None:
             parts = [datasets.load(self.dataset, file, **self.reading) for file in self.files]
         else:
-            parts = _by_subject(self.files, [io.read(file, **self.reading) for file in self.files])
+            parts = _by_subject(
+                self.files, [datasets.read_any(file, **self.reading) for file in self.files]
+            )
         movements = parts[0] if len(parts) == 1 else concatenate_movements(parts)
         return prepared(movements, self.prepare)
 
