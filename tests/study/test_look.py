@@ -229,6 +229,35 @@ def test_a_speed_under_way_is_that_of_the_first_samples():
     assert "lead = 0.05 to 0.1 s" in warning
 
 
+def test_ends_beside_the_way_to_the_goal_are_another_frame():
+    """Movements that were turned onto the line to a goal with y pointing the other way."""
+    sound = reaches(n=8)
+    flipped = sound.with_conditions(target_y=-sound.conditions["target_y"])[[1, 5]]
+    turned = flipped.along(("target_x", "target_y"))
+    lines = [text for text in mc.look(turned).warnings if "from their goals" in text]
+    assert len(lines) == 1
+    assert "with y pointing the other way?" in lines[0] or "the same way?" in lines[0]
+    short = shortened(sound).along(("target_x", "target_y"))
+    assert not any("y pointing" in text for text in mc.look(short).warnings)
+
+
+def test_a_stream_without_trials_is_told_to_number_them():
+    parts = reaches(n=4)
+    channels = {"x": "m", "y": "m", "target_x": "m", "target_y": "m"}
+    goals = [[parts.conditions[f"target_{axis}"][i] for axis in "xy"] for i in range(4)]
+    samples = np.concatenate(
+        [
+            np.column_stack([s, np.tile(g, (len(s), 1))])
+            for s, g in zip(parts.samples, goals, strict=True)
+        ]
+    )
+    stream = mc.Movements(
+        samples=(samples,), times=(0.01 * np.arange(len(samples)),), channels=channels
+    )
+    (said, *_) = mc.look(stream).warnings
+    assert "jump, and all is one trial" in said
+
+
 def test_a_goal_that_jumps_within_a_trial_is_a_merged_trial(tmp_path):
     write(reaches(), tmp_path / "hand.csv")
     lines = (tmp_path / "hand.csv").read_text().splitlines()

@@ -69,8 +69,9 @@ def cuts_section(analysis: Analysis) -> Iterator[Section]:
     yield Section(
         title,
         "The same model, fitted to the movements that other thresholds of speed cut out. Log "
-        "likelihoods are not compared: they are of other samples. Parameters at an end of their "
-        "support have no standard error, and are not compared either.",
+        "likelihoods are not compared: they are of other samples. Distances are in the larger of "
+        "the two standard errors; parameters at an end of their support have none, and are not "
+        "compared either.",
         [
             Points(cuts_in_words(analysis.cuts, speed, cut_unit(analysis))),
             Table(*cuts_table(analysis.cuts, analysis.fit, speed)),

@@ -32,9 +32,9 @@ class CutFit:
     - `trials`: how many there were.
     - `converged`: whether the search settled; otherwise nothing is compared.
     - `estimates`, `standard_errors`: by name.
-    - `apart`: by name, how far the estimate is from that of the study, in standard errors of the
-      study's, on the search scale. A parameter that is at an end of its support in either fit is
-      left out.
+    - `apart`: by name, how far the estimate is from that of the study, in standard errors (the
+      larger of the two) on the search scale. A parameter that is at an end of its support in either
+      fit is left out.
 
     Examples
     --------
@@ -90,9 +90,10 @@ def cut_fit(speed: float, found: Fit, study_fit: Fit) -> CutFit:
     apart = {}
     rows = zip(study_fit.names, study_fit.point, found.point, strict=True)
     for name, here, there in rows if settled else ():
-        error = study_fit.search_scale_errors[name]
-        both = np.isfinite([error, found.search_scale_errors[name]]).all()
-        if both and error > 0:
+        # Both are of the same trials, so that their errors do not add up as independent ones would.
+        errors = study_fit.search_scale_errors[name], found.search_scale_errors[name]
+        error = max(errors)
+        if np.isfinite(errors).all() and error > 0:
             apart[name] = float(abs(there - here) / error)
     return CutFit(
         speed=speed,

@@ -157,6 +157,14 @@ def _select_channels(
     """Only the channels that are states of the problem, at least one of which there must be."""
     channels = list(movements.channels if states is None else states)
     kept = [name for name in channels if name in problem.state_names]
+    if states is None and channels and not kept:
+        position = problem.state_names[0]
+        raise InputError(
+            f"no column is a state of {task_name} ({', '.join(problem.state_names)}), got "
+            f"{', '.join(channels)}: say which is the {position}, as in channels = {{ {position} = "
+            f'"{channels[0]}" }}, or turn movements in the plane onto the line to their goal with '
+            "[prepare] along"
+        )
     if states is not None or not kept:
         for name in channels or ["(none)"]:
             checks.one_of(f"state of {task_name} recorded", name, problem.state_names)

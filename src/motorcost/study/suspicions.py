@@ -16,6 +16,9 @@ from motorcost.data.movements import Movements
 _MISSED = 0.8
 # Farther than this fraction of the way, they end short of it.
 _SHORT = 0.25
+# Movements that stop on the straight way to the goal have covered, with what is left, the distance
+# to it. So many times that, and they went elsewhere.
+_DETOUR = 1.1
 # Ends that miss goals in several directions all by the same vector, but for this fraction of it,
 # have an offset, which counts from this fraction of the way to the goal.
 _SAME_OFFSET = 0.25
@@ -136,7 +139,14 @@ def _merged(recorded: Movements) -> Iterator[str]:
         name for name in recorded.channels if name.startswith(_GOALS) and _jumps(recorded, name)
     ]
     if jumping:
-        yield f"{', '.join(jumping)} jump within a trial: {_TAKEN_FOR_ONE}"
+        if len(recorded) > 1:
+            yield f"{', '.join(jumping)} jump within a trial: {_TAKEN_FOR_ONE}"
+        else:
+            yield (
+                f"{', '.join(jumping)} jump, and all is one trial: has the table a column that "
+                "numbers trials? If not, number them where the goal changes (docs/data.md, One "
+                "long stream)."
+            )
 
 
 def _jumps(recorded: Movements, channel: str) -> bool:
@@ -188,7 +198,10 @@ def _better_unit(distance: float, unit: str) -> str:
         return ""
     for name, size in _SIZES.items():
         if _USUAL_REACH[0] <= distance * size <= _USUAL_REACH[1]:
-            return f" If the numbers are in {name}, they cover {distance * size:.3g} m."
+            return (
+                f" If the numbers are in {name}, they cover {distance * size:.3g} m: say so, as in "
+                f'units = {{ x = "{name}" }} of every channel and goal.'
+            )
     return ""
 
 
@@ -215,7 +228,7 @@ def _goals(inspected: Inspected) -> Iterator[str]:
     elif missed <= (_MISSED if offset is None else _OFFSET):
         yield (
             f"{ends}, {100 * missed:.0f} % of the way: do trials hold whole movements, or were "
-            f"they cut short?{_which_fell_short(inspected)}"
+            f"they cut short?{_aside(inspected, known)}{_which_fell_short(inspected)}"
         )
     else:
         text = (
@@ -226,6 +239,17 @@ def _goals(inspected: Inspected) -> Iterator[str]:
             numbers = ", ".join(f"{number:.3g}" for number in offset)
             text += f" All miss by about ({numbers}) {unit}".rstrip() + ": an offset."
         yield text
+
+
+def _aside(inspected: Inspected, known: np.ndarray) -> str:
+    """A further question where movements do not end on their way to the goals: where they start,
+    where they end and the goal are the corners of a triangle, whose sides tell."""
+    measures = inspected.measures
+    around = measures.distance[known] + measures.end_error[known]
+    detour = np.median(around / np.maximum(measures.goal_distance[known], 1e-300))
+    if len(inspected.movements.channels) < 2 or detour < _DETOUR:
+        return ""
+    return " Or are goals in another frame than the hand, or with y pointing the other way?"
 
 
 def _offset(inspected: Inspected, known: np.ndarray) -> np.ndarray | None:

@@ -141,6 +141,8 @@ def _prepared(task_name: str, movements: Movements) -> tuple[str, ...]:
     if task_name == "planar_reaching":
         return (f"centred = {{ goal = {named} }}", "cut = { speed = 0.05 }")
     return (
+        f'# units = {{ x = "m", y = "m", {goal[0]} = "m", {goal[1]} = "m" }}   # first, if [data] '
+        "says that they are in mm: the cut is at 0.05 of the channels' unit per second",
         f"along = {{ goal = {named} }}",
         'cut = { speed = 0.05, channels = ["position", "lateral"] }',
     )
