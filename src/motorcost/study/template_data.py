@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from motorcost import io
 from motorcost.data.movements import Movements
@@ -109,12 +110,12 @@ def _of_dataset(name: str, task_name: str) -> Described:
     )
 
 
-def _guessed(path: Path) -> dict[str, str]:
+def _guessed(path: Path) -> dict[str, Any]:
     """Options of `io.read` for a table of text whose columns have other names than expected."""
     if path.suffix.lower() not in _TEXT:
         return {}
     columns = [str(name) for name in read_text(path, [])[0].columns]
-    result = {}
+    result: dict[str, Any] = {}
     trial = _first(columns, _TRIALS)
     if trial is not None and trial != "trial":
         result["trial"] = trial
