@@ -37,9 +37,9 @@ def test_searches_settle_where_policies_change_from_trial_to_trial():
     """The search settles at a point that is no less probable than the truth, and within 2 % of
     either nothing is impossible: no solve gives up near a border.
 
-    Four searches are few here: of three keys that were tried, they found this maximum with one, six
-    searches did with another, and with the third four settled lower. The fit then says that no other
-    search confirms what it found.
+    Four searches are few here: of three keys that were tried they found this maximum with one, six
+    searches did with another, and with the third four settled lower. The fit then says that no
+    other search confirms what it found.
     """
     fit = mc.fit(
         mc.tasks.reaching,
