@@ -216,6 +216,17 @@ def test_where_the_rough_likelihood_was_another_the_exact_one_is_climbed():
         assert_allclose(end.point, 2, atol=1e-3)
 
 
+def test_a_cliff_that_only_the_rough_likelihood_has_is_passed():
+    def hill(x):
+        return -0.5 * (x**2).sum()
+
+    # A search stops in front of the cliff at -0.3, where rough and exact values agree.
+    _, found = climbed(hill, lambda x: hill(x) - 5.0 * (-0.3 < x[0] < 2.5))
+    for end in found:
+        assert end.converged
+        assert_allclose(end.point, 0, atol=1e-3)
+
+
 def maximum(point, value, sd, **changed):
     fields = {"searches": 1, "converged": True} | changed
     return Maximum(np.array(point, float), value, np.diag(np.array(sd, float) ** -2.0), **fields)

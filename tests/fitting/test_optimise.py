@@ -104,6 +104,29 @@ def test_a_jump_does_not_end_a_search():
     assert_allclose(points_of(found), 1.0, atol=1e-5)
 
 
+def test_a_cliff_in_front_of_the_bottom_takes_few_points():
+    """Searches that cannot get past a cliff stop in front of it, rather than narrow down where it
+    is on one line after the other: they took 170 points on average."""
+    shape = np.random.default_rng(1).normal(size=(9, 9))
+    shape = shape @ shape.T + 0.1 * np.eye(9)
+    across = np.random.default_rng(2).normal(size=9)
+
+    def cliff(points):
+        values = 0.5 * np.einsum("si,ij,sj->s", points - 1, shape, points - 1)
+        return values + ((points - 0.5) @ across > 0), (points - 1) @ shape
+
+    starts = np.random.default_rng(3).uniform(-3, 3, (40, 9))
+    found, _ = searched(cliff, starts, np.array([[-5.0, 5.0]] * 9), tolerance=1e-7)
+    below = np.linalg.solve(shape, across)
+    lowest = 0.5 * (0.5 * across.sum()) ** 2 / (across @ below)  # of the quadratic, on the cliff
+    values = np.array([search.value for search in found])
+    stopped = np.array([not search.converged for search in found])
+    assert stopped.sum() >= 30
+    assert np.mean([search.evaluations for search in found]) < 80
+    # Starts on the far side of the cliff stay there, one above.
+    assert (np.minimum(values - lowest, np.abs(values - 1.0)) < 0.1).all()
+
+
 def test_an_ill_conditioned_logarithmic_well():
     """The shape of our objective far from its maximum: a logarithm of a quadratic with a condition
     number of 1e7. Armijo's rule alone ends some of these searches early, and so does L-BFGS-B."""

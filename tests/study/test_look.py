@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -5,6 +6,7 @@ import numpy as np
 import pytest
 
 import motorcost as mc
+from motorcost.study.preparation import prepared as study_prepared
 from motorcost.study.suspicions import length
 
 
@@ -130,6 +132,17 @@ def still(movements):
     return movements.with_samples(samples, movements.times, movements.channels)
 
 
+def slowed(movements):
+    times = [4.0 * t if i == 3 else t for i, t in enumerate(movements.times)]
+    return movements.with_samples(movements.samples, times, movements.channels)
+
+
+def stopped(movements):
+    """Two movements end after 40 % of the way."""
+    samples = [0.4 * s if i in (2, 5) else s for i, s in enumerate(movements.samples)]
+    return movements.with_samples(samples, movements.times, movements.channels)
+
+
 def merged(movements):
     """Each trial with the one before it under its number."""
     pairs = list(zip(movements.samples[::2], movements.samples[1::2], strict=True))
@@ -170,6 +183,8 @@ def in_degrees(movements):
         (shifted(reaches()), "All miss by about (-0.05"),
         (reaches(cut=14), "movements are under way at the first sample"),
         (still(reaches()), "2 of 12 trials (3, 6) hardly move"),
+        (slowed(reaches()), "but 1 of 12 trials (4) more than three times that (2 s): are"),
+        (stopped(reaches()), "2 of 12 trials (3, 6) end before 50 % of the way to their goals"),
         (merged(reaches()), "6 of 6 trials (2, 4, 6, 8, 10, ...) have a pause of up to 3.5 s"),
         (jumping(reaches()), "12 of 12 trials (1, 2, 3, 4, 5, ...) jump from one sample"),
         (reaches(distance=100.0, spread=1.0), "movements cover 100 m: is that their unit? If the "),
@@ -184,6 +199,17 @@ def test_what_is_wrong_is_said_and_nothing_else(movements, said):
     assert said in warning
     assert warning.endswith((".", "?"))
     assert "\n" not in warning
+
+
+@pytest.mark.parametrize("movements", [slowed(reaches()), stopped(reaches())])
+def test_trials_are_left_out_as_the_warning_says(movements):
+    (warning,) = mc.look(movements).warnings
+    (step,) = re.findall(r"write (\w+) = \{ (\w+) = ([\d.]+) \} in", warning)
+    prepared = mc.Study((), "reaching", (), prepare=[(step[0], {step[1]: float(step[2])})]).prepare
+    kept = study_prepared(movements, prepared).movements
+    assert len(kept) == len(movements) - (2 if step[1] == "way" else 1)
+    assert "left out" in kept.notes[-1]
+    assert mc.look(kept).warnings == ()
 
 
 def test_what_is_wrong_with_one_group_is_said_of_it():
@@ -201,6 +227,35 @@ def test_a_speed_under_way_is_that_of_the_first_samples():
     assert f"their speed is {100 * share:.0f} % of its peak" in warning
     assert "in 12 of 12 trials" in warning
     assert "lead = 0.05 to 0.1 s" in warning
+
+
+def test_ends_beside_the_way_to_the_goal_are_another_frame():
+    """Movements that were turned onto the line to a goal with y pointing the other way."""
+    sound = reaches(n=8)
+    flipped = sound.with_conditions(target_y=-sound.conditions["target_y"])[[1, 5]]
+    turned = flipped.along(("target_x", "target_y"))
+    lines = [text for text in mc.look(turned).warnings if "from their goals" in text]
+    assert len(lines) == 1
+    assert "with y pointing the other way?" in lines[0] or "the same way?" in lines[0]
+    short = shortened(sound).along(("target_x", "target_y"))
+    assert not any("y pointing" in text for text in mc.look(short).warnings)
+
+
+def test_a_stream_without_trials_is_told_to_number_them():
+    parts = reaches(n=4)
+    channels = {"x": "m", "y": "m", "target_x": "m", "target_y": "m"}
+    goals = [[parts.conditions[f"target_{axis}"][i] for axis in "xy"] for i in range(4)]
+    samples = np.concatenate(
+        [
+            np.column_stack([s, np.tile(g, (len(s), 1))])
+            for s, g in zip(parts.samples, goals, strict=True)
+        ]
+    )
+    stream = mc.Movements(
+        samples=(samples,), times=(0.01 * np.arange(len(samples)),), channels=channels
+    )
+    (said, *_) = mc.look(stream).warnings
+    assert "jump, and all is one trial" in said
 
 
 def test_a_goal_that_jumps_within_a_trial_is_a_merged_trial(tmp_path):

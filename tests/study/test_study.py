@@ -418,6 +418,55 @@ def test_the_template_survives_a_file_that_does_not_read(study_file, tmp_path):
     Study.read(study_file(study_template("reaching", tmp_path / "bad.csv", tmp_path)))
 
 
+def in_the_plane(folder, header):
+    """A table of two reaches in the plane, sampled at 60 Hz, with columns of these names."""
+    rows = [
+        f"{trial},{i / 60:.5f},{0.1 * i / 30},{0.001 * i},0.1,0"
+        for trial in (1, 2)
+        for i in range(31)
+    ]
+    (folder / "plane.csv").write_text("\n".join([header, *rows]))
+    return folder / "plane.csv"
+
+
+def test_the_template_names_columns_and_steps_that_it_recognises(study_file, tmp_path):
+    data = in_the_plane(tmp_path, "Trial_ID,t_s,x,y,target_x,target_y")
+    study = Study.read(study_file(study_template("reaching", data, tmp_path)))
+    assert study.reading == {"trial": "Trial_ID", "time": "t_s", "time_unit": "s"}
+    assert [step for step, _ in study.prepare] == ["along", "cut"]
+    assert study.prepare[0][1]["goal"] == ["target_x", "target_y"]
+    assert study.states == ("position",)
+    assert study.dt == 0.01  # the recording's 1/60 s is a large part of the muscle's 40 ms
+    assert len(study.trials()[0]) == 2
+    plane = Study.read(study_file(study_template("planar_reaching", data, tmp_path)))
+    assert [step for step, _ in plane.prepare] == ["centred", "cut"]
+    assert plane.states is None
+    assert len(plane.trials()[0]) == 2
+
+
+def test_the_template_supposes_nothing_where_there_are_no_goals(study_file, tmp_path):
+    data = in_the_plane(tmp_path, "trial,time,x,y,a,b")
+    study = Study.read(study_file(study_template("reaching", data, tmp_path)))
+    assert study.prepare == ()
+    assert study.states is None
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "steps", "states"),
+    [
+        ("cp01-1.dat", "reaching", ["keep", "scale", "along", "cut"], ("position",)),
+        ("lookAtPoint_EL_S1.npy", "saccade", ["along", "least", "cut"], ("angle",)),
+        ("cp01-1.dat", "tracking", [], None),
+    ],
+)
+def test_the_template_recognises_public_recordings(study_file, tmp_path, name, task, steps, states):
+    (tmp_path / name).write_text("")  # the name is enough
+    study = Study.read(study_file(study_template(task, tmp_path / name, tmp_path)))
+    assert study.dataset in ("pointing", "saccades")
+    assert [step for step, _ in study.prepare] == steps
+    assert study.states == states
+
+
 OWN = """\
 from dataclasses import dataclass
 

@@ -56,6 +56,7 @@ def fit(
     method: options.MethodOption = "gradient",
     priors: options.Priors = False,
     bootstrap: options.Bootstrap = 0,
+    cuts: options.CutsOption = None,
     seed: options.Seed = 0,
     quick: options.Quick = False,
     device: Device = None,
@@ -66,8 +67,8 @@ def fit(
 
     Writes fit.json, report.html, README.md and figures/ into the output folder. Interrupted
     (Ctrl-C), it keeps what it has; the same command then goes on from there, and a finished fit
-    stays until then. Beside a study file, --starts, --seed, --set, --only and --trials change it
-    for this run.
+    stays until then. Beside a study file, --starts, --seed, --set, --only, --trials and --cuts
+    change it for this run.
     """
     described = {
         "data": data,
@@ -93,6 +94,7 @@ def fit(
         "method": cast(Method, method),
         "priors": priors,
         "bootstrap": bootstrap,
+        "cuts": cuts,
     }
     study = study_of(context, described, ALSO_WITH_A_STUDY_FILE)
     study = replace(study, profiles=False, baselines=False) if quick else study
@@ -136,10 +138,17 @@ def _interrupted(where: Path) -> InterruptedError:
 
 def _show(analysis: Analysis, report: Path | None) -> None:
     """Print what was found, and where the report is."""
+    from motorcost.report.differences import cut_unit
+    from motorcost.study.cuts import cut_speed, cuts_in_words
+
     typer.echo(printable(analysis.fit.summary()))
     if analysis.adequacy is not None:
         typer.echo("\n".join(analysis.adequacy.conclusion))
     if analysis.plausibility is not None:
         typer.echo(f"\n{analysis.plausibility}\n")
+    if analysis.cuts:
+        speed = cut_speed(analysis.study.prepare) or 0.0
+        for sentence in cuts_in_words(analysis.cuts, speed, cut_unit(analysis)):
+            typer.echo(sentence)
     if report is not None:
         typer.echo(f"Report: {printable(report)}")

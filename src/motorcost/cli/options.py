@@ -134,6 +134,15 @@ DelayOption = Annotated[
     ),
 ]
 
+CutsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cuts",
+        metavar="SPEEDS",
+        help="Other speeds of the study's cut, as in 0.03,0.08: do estimates depend on it?",
+    ),
+]
+
 # motorcost fit: the search and what follows it.
 Starts = Annotated[int, typer.Option(help="Searches from different points.")]
 MethodOption = Annotated[str, typer.Option("--method", help=f"One of {', '.join(METHODS)}.")]
@@ -248,6 +257,11 @@ def delays_from(text: str) -> list[int | dict[str, int]]:
 def leads_from(text: str) -> list[float]:
     """`--lead`: a number of seconds, or several with commas between."""
     return [number("--lead", part) for part in items([text])]
+
+
+def cuts_from(text: str | None) -> list[float] | None:
+    """`--cuts`: speeds with commas between."""
+    return None if text is None else [number("--cuts", part) for part in items([text])]
 
 
 def supports_from(

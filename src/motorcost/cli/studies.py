@@ -11,13 +11,14 @@ import typer
 
 from motorcost.cli import options
 from motorcost.errors import InputError
+from motorcost.study.cuts import check_cuts
 from motorcost.study.selection import with_selection
 from motorcost.study.settings import Study
 from motorcost.study.task_lookup import TASKS, find_task
 
 # A study file says everything about a study. These options change it for one run; others that
 # describe the study are refused beside a file.
-CHANGE_A_STUDY = ("starts", "seed", "fixed", "only", "trials")
+CHANGE_A_STUDY = ("starts", "seed", "fixed", "only", "trials", "cuts")
 
 
 def study_of(
@@ -37,9 +38,13 @@ def study_of(
             described["fixed"],
             starts=described["starts"] if _is_given(context, "starts") else None,
             seed=described["seed"] if _is_given(context, "seed") else None,
+            cuts=options.cuts_from(described.get("cuts")),
         )
     else:
-        study = _from_options(**{n: v for n, v in described.items() if n not in ("only", "trials")})
+        study = _from_options(
+            **{n: v for n, v in described.items() if n not in ("only", "trials", "cuts")}
+        )
+        check_cuts(options.cuts_from(described.get("cuts")) or (), study.prepare)
     chosen = options.selection(described["only"])
     return replace(study, prepare=with_selection(study.prepare, chosen, described["trials"]))
 
@@ -102,7 +107,12 @@ def _is_given(context: typer.Context, option: str) -> bool:
 
 
 def _changed(
-    study: Study, fixed: list[str] | None, *, starts: int | None, seed: int | None
+    study: Study,
+    fixed: list[str] | None,
+    *,
+    starts: int | None,
+    seed: int | None,
+    cuts: list[float] | None,
 ) -> Study:
     """A study from a file with what the command line says instead.
 
@@ -118,4 +128,5 @@ def _changed(
         free=free,
         starts=study.starts if starts is None else starts,
         seed=study.seed if seed is None else seed,
+        cuts=study.cuts if cuts is None else tuple(cuts),
     )

@@ -16,7 +16,7 @@ import numpy as np
 
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.derivative_free import Method, search_by_values
-from motorcost.fitting.maxima import AGREEMENT, SAME_PLACE, distinct, further_starts
+from motorcost.fitting.maxima import AGREEMENT, REACH, SAME_PLACE, distinct, further_starts
 from motorcost.fitting.optimise import EvaluateCurved, Found, search_by_gradient
 from motorcost.fitting.polishing import polish, trial_scores
 
@@ -26,6 +26,8 @@ ROUNDS = 3
 TOLERANCE = 1e-10
 # The same on the way, while log likelihoods are rough.
 ROUGH_TOLERANCE = 1e-7
+# Searches stop where the likelihood jumps and a line gains less than this, per sample.
+CREEPING = 3e-6
 # Two standard errors of a parameter, by a rough curvature, are at most its support: a curvature of
 # a few scores can be far too small.
 SUPPORT_IN_ERRORS = 2.0
@@ -121,6 +123,7 @@ def search_all(
             bounds,
             tolerance=tolerance,
             max_evaluations=max_evaluations,
+            creeping=CREEPING,
             tick=tick,
         )
     else:
@@ -137,30 +140,34 @@ def maximise(
     max_evaluations: int | None = None,
     method: Method = "gradient",
     tick: Callable[[int], None] = lambda done: None,
+    stage: Callable[[str], None] = lambda what: None,
 ) -> list[Maxima | None]:
     """The maxima of each data set, from its `starts` (data sets, starts, p); None for a data set
     none of whose starts is possible (starts of NaN are left out).
 
     Where the searches ended, what is around is looked at and searched again (`further_starts`), as
     long as that leads higher. Polishing uses gradients even if the method does not. An
-    interruption (Ctrl-C) ends the searches where they are.
+    interruption (Ctrl-C) ends the searches where they are. `tick` is called with the number of
+    searches that have ended, `stage` with the name of what begins after them.
     """
     D, K, p = starts.shape
     most = default_evaluations(method, p) if max_evaluations is None else max_evaluations
     ends: list[list[Found]] = [[] for _ in range(D)]
 
-    def search(which: np.ndarray, points: np.ndarray) -> bool:
-        found, interrupted = climb(batched, which, points, most, method, tick)
+    def search(which: np.ndarray, points: np.ndarray, told: Any = lambda done: None) -> bool:
+        found, interrupted = climb(batched, which, points, most, method, told)
         for d, end in zip(which, found, strict=True):
             ends[d].append(end)
         return interrupted
 
     possible = np.flatnonzero(np.isfinite(starts).all(axis=2).ravel())
-    interrupted = search(possible // K, starts.reshape(-1, p)[possible])
+    interrupted = search(possible // K, starts.reshape(-1, p)[possible], tick)
     maxima: list[tuple[Maximum, ...]] = []
     if not interrupted:
         try:
+            stage("looking around where the searches ended")
             interrupted = _search_again(batched, ends, search)
+            stage("refining the maxima, and their curvature")
             maxima = [] if interrupted else _polished(batched, ends, search)
             maxima = _with_scores(batched, maxima)
         except KeyboardInterrupt:
@@ -213,7 +220,13 @@ def climb(
     exact = batched(which, np.stack([end.point for end in found]))[0]
     off = np.array([end.value for end in found]) - exact
     ends = [replace(end, value=float(value)) for end, value in zip(found, exact, strict=True)]
-    again = np.flatnonzero(np.isfinite(exact) & ~(np.abs(off) < AGREEMENT))
+    # Not those that are too far below the best to become a maximum that matters.
+    best = {d: max(exact[which == d], default=-np.inf) for d in set(which.tolist())}
+    below = np.array([best[d] for d in which.tolist()]) - exact
+    # A search that stopped at a jump may find none there when it looks more carefully.
+    stopped = np.array([not end.converged for end in found]) & (below < REACH)
+    another = ~(np.abs(off) < AGREEMENT) & (below < 5 * REACH)
+    again = np.flatnonzero(np.isfinite(exact) & (another | stopped))
     left = max_evaluations - max((ends[i].evaluations for i in again), default=max_evaluations)
     if left <= 0:
         return ends, False
@@ -221,6 +234,7 @@ def climb(
         lambda rows, points: batched.with_curvatures(which[again[rows]], points),
         np.stack([ends[i].point for i in again]),
         max_evaluations=left,
+        tick=lambda done: None,  # these were counted as ended
     )
     for i, end in zip(again, further, strict=True):
         ends[i] = replace(end, evaluations=end.evaluations + ends[i].evaluations)

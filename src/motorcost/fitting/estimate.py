@@ -38,6 +38,9 @@ from motorcost.model.trials import Trials
 from motorcost.tasks.declare import Task
 from motorcost.tasks.delayed import Delay, delayed
 
+# What `progress` is told while searches climb; other words name what follows.
+SEARCHING = "searching"
+
 
 def fit(
     task: Task,
@@ -225,20 +228,24 @@ def _maxima(
     objective, total = batched.objective, n_starts + len(given_points)
     first_look = batched.roughly() if method == "gradient" else batched.values_only()
     starts = choose_starts(objective, first_look, jnp.stack([key]), n_starts, given_points)
-    report("searching", 0, total)
+    report(SEARCHING, 0, total)
     (maxima,) = maximise(
         batched,
         starts,
         max_evaluations=max_evaluations,
         method=method,
-        tick=lambda done: report("searching", done, total),
+        tick=lambda done: report(SEARCHING, done, total),
+        stage=lambda what: report(what, 0, None),
     )
     return explain_no_start(objective, n_starts, given_points) if maxima is None else maxima
 
 
 def _fit_of(objective: Objective, found: Maxima, method: Method, size: int, *, priors: bool) -> Fit:
     """What is known of the maxima of an objective, as a user holds it."""
+    from motorcost.study.doubts import doubts  # further up: recordings are looked at there
+
     best = found.best
+    fixed = dict(objective.fixed)
     prior = float(objective.log_prior(best.point)) if priors else 0.0
     return Fit(
         objective=objective,
@@ -251,7 +258,7 @@ def _fit_of(objective: Objective, found: Maxima, method: Method, size: int, *, p
         converged=best.converged,
         interrupted=found.interrupted,
         size=size,
-        notes=objective.notes,
+        notes=(*objective.notes, *doubts(objective.task, objective.trials, fixed)),
         trial_scores=best.trial_scores,
         other_maxima=found.maxima[1:],
     )

@@ -38,6 +38,14 @@ SUFFICIENT_DECREASE = 1e-4
 FLATTENED = 0.9
 # Points that a line search may try before it is given up.
 LINE_SEARCH_POINTS = 25
+# A line that has crossed a jump, where the value rises by more than so many times what the slope
+# would explain, need not find out where. It is given up when the slope promises less up to the jump
+# than this fraction of what the line has gained: the next line gains more.
+JUMP = 10.0
+LEFT_BEFORE_A_JUMP = 0.1
+# Searches stop after two lines in a row that were given up and gained less than this many times the
+# tolerance, unless they are told another gain: they creep towards a jump.
+CREEPING = 30.0
 # A projected gradient below this is zero but for rounding.
 FLAT = 1e-12
 # Steps that are remembered: more than there are parameters, mostly.
@@ -68,14 +76,22 @@ class Searches:
     It minimises. `starts` is (S, p), `bounds` (p, 2) or (S, p, 2); a coordinate whose bounds are
     equal is held. Values that are not finite are walls from which the line search steps back.
     A search has converged when its model of the function promises less than `tolerance` twice in
-    a row.
+    a row. One that gains less than `creeping` on two lines in a row, because the value jumps across
+    them, stops without having converged.
     """
 
-    def __init__(self, starts: np.ndarray, bounds: np.ndarray, tolerance: float) -> None:
+    def __init__(
+        self,
+        starts: np.ndarray,
+        bounds: np.ndarray,
+        tolerance: float,
+        creeping: float | None = None,
+    ) -> None:
         S, p = starts.shape
         bounds = np.broadcast_to(bounds, (S, p, 2))
         self.low, self.high = bounds[..., 0], bounds[..., 1]
         self.tolerance = tolerance
+        self.creeping = CREEPING * tolerance if creeping is None else creeping
         self.points = np.clip(starts, self.low, self.high)
         self.done = np.zeros(S, bool)
         self.converged = np.zeros(S, bool)
@@ -88,6 +104,7 @@ class Searches:
         self._origin_gradient, self._direction = np.zeros((S, p)), np.zeros((S, p))
         # Steps along it: the one tried, the longest that was too short, the shortest too long.
         self._step, self._short, self._long = np.ones(S), np.zeros(S), np.full(S, np.inf)
+        self._long_value = np.full(S, np.inf)
         self._tried = np.zeros(S, int)
         # What is known of the curvature: the last steps with the changes of the gradient, the
         # newest last, and a rough one at the best point, NaN where there is none.
@@ -95,6 +112,7 @@ class Searches:
         self._rough = np.full((S, p, p), np.nan)
         self._fresh = np.ones(S, bool)  # nothing is known, or nothing is to be trusted
         self._settled = np.zeros(S, int)  # directions in a row that promised next to nothing
+        self._crept = np.zeros(S, int)  # lines in a row that were given up and gained as little
 
     def tell(
         self, values: np.ndarray, gradients: np.ndarray, curvatures: np.ndarray | None = None
@@ -127,9 +145,13 @@ class Searches:
         too_long = on_line & ~low_enough
         self._tried += on_line
         self._narrow(too_short, too_long, values, slope)
-        given_up = on_line & (too_short | too_long) & (self._tried >= LINE_SEARCH_POINTS)
+        given_up = on_line & (too_short | too_long)
+        given_up &= (self._tried >= LINE_SEARCH_POINTS) | self._is_at_a_jump()
         ended |= (on_line & ~too_short & ~too_long) | given_up
+        little = self._origin_value - self.value < self.creeping
+        self._crept = np.where(ended, np.where(given_up & little, self._crept + 1, 0), self._crept)
         self._turn(ended)
+        self.done |= self._crept >= 2
         points = self._origin + self._step[:, None] * self._direction
         self.points = np.clip(points, self.low, self.high)
 
@@ -147,6 +169,18 @@ class Searches:
     def _length(self) -> np.ndarray:
         return self._step * np.abs(self._direction).max(axis=1)
 
+    def _is_at_a_jump(self) -> np.ndarray:
+        """Whether the value jumps between the longest step that was low enough and the shortest
+        that was not, and next to nothing is left to gain before that. A line without a step that
+        was low enough has gained nothing yet."""
+        crossed = np.isfinite(self._long)
+        width = np.where(crossed, self._long - self._short, 0.0)
+        promised = np.abs((self._gradient * self._direction).sum(axis=1)) * width
+        rise = np.where(crossed, self._long_value - self.value, -np.inf)
+        gained = LEFT_BEFORE_A_JUMP * (self._origin_value - self.value)
+        little = promised < np.where(self._short > 0, gained, self.creeping)
+        return crossed & (rise > JUMP * promised) & little
+
     def _clipped(self) -> np.ndarray:
         """Whether the bounds cut the step short: a longer one need not change anything."""
         wanted = self._origin + self._step[:, None] * self._direction
@@ -159,6 +193,7 @@ class Searches:
         between the two that are known, nearer to the minimum of a parabola if there is one."""
         self._short = np.where(too_short, self._step, self._short)
         self._long = np.where(too_long, self._step, self._long)
+        self._long_value = np.where(too_long, values, self._long_value)
         with np.errstate(invalid="ignore", divide="ignore"):
             parabola = -slope / (2 * (values - self._origin_value - slope)) * self._step
         width = self._long - self._short
@@ -291,6 +326,7 @@ def search_by_gradient(
     *,
     tolerance: float,
     max_evaluations: int,
+    creeping: float | None = None,
     tick: Callable[[int], None] = lambda done: None,
 ) -> tuple[list[Found], bool]:
     """Minimise from all `starts` (S, p), and tell whether the user interrupted.
@@ -298,7 +334,7 @@ def search_by_gradient(
     `evaluate` gets the numbers and points of the searches that are not done. `tick` is called
     after every round with how many are.
     """
-    state = Searches(starts, bounds, tolerance)
+    state = Searches(starts, bounds, tolerance, creeping)
     interrupted = False
     try:
         while not (stopped := state.done | (state.evaluations >= max_evaluations)).all():

@@ -78,6 +78,28 @@ def describe(name: str) -> Dataset:
     return _DATASETS[checks.one_of("data set", name, names())]
 
 
+def recognised(path: Path) -> str | None:
+    """The data set whose files are called like this one; None if there is none."""
+    for name in names():
+        if any(path.match(pattern) for pattern in describe(name).files):
+            return name
+    return None
+
+
+def read_any(path: Path, **options: Any) -> Movements:
+    """`io.read`, whose error names the data set that the file may be from."""
+    try:
+        return io.read(path, **options)
+    except InputError as error:
+        name = recognised(path)
+        if name is None or not path.is_file():
+            raise
+        raise InputError(
+            f"{error}; or is it of the data set {name}? Name it: --dataset {name}, or "
+            f'dataset = "{name}" in the study'
+        ) from None
+
+
 def load(name: str, path: Path | str, **options: Any) -> Movements:
     """The movements in one file of a data set, or in all its files in a folder.
 

@@ -9,6 +9,7 @@ from motorcost.fitting.leads import leads_table
 from motorcost.plots import plot_delays, plot_leads, plot_variability
 from motorcost.report.page import Content, Picture, Points, Section, Table
 from motorcost.study.analysis import Analysis
+from motorcost.study.cuts import cut_speed, cuts_in_words, cuts_table
 
 
 def variability_section(analysis: Analysis) -> Iterator[Section]:
@@ -47,6 +48,40 @@ def leads_section(analysis: Analysis) -> Iterator[Section]:
         "probable with it, given the first.",
         content,
     )
+
+
+def cuts_section(analysis: Analysis) -> Iterator[Section]:
+    """The section that says whether estimates depend on the speed at which movements were cut."""
+    speed = cut_speed(analysis.study.prepare)
+    if speed is None or not analysis.fit.converged:
+        return
+    title = "Does it matter where movements are cut?"
+    if not analysis.cuts:
+        others = f"{0.6 * speed:.2g},{1.6 * speed:.2g}"
+        yield Section(
+            title,
+            f"Movements were cut at a speed of {speed:g}. Whether the estimates depend on that was "
+            f"not tried. To try others: motorcost fit STUDY.toml --cuts {others}, or "
+            f"cuts = [{others.replace(',', ', ')}] in [report].",
+            [],
+        )
+        return
+    yield Section(
+        title,
+        "The same model, fitted to the movements that other thresholds of speed cut out. Log "
+        "likelihoods are not compared: they are of other samples. Distances are in the larger of "
+        "the two standard errors; parameters at an end of their support have none, and are not "
+        "compared either.",
+        [
+            Points(cuts_in_words(analysis.cuts, speed, cut_unit(analysis))),
+            Table(*cuts_table(analysis.cuts, analysis.fit, speed)),
+        ],
+    )
+
+
+def cut_unit(analysis: Analysis) -> str:
+    """The unit of the channels that were cut, as far as the fitted ones tell it."""
+    return analysis.trials.channel_units[0]
 
 
 def delays_section(analysis: Analysis) -> Iterator[Section]:

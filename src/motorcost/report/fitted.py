@@ -26,7 +26,12 @@ from motorcost.plots import (
     plot_starts,
 )
 from motorcost.report.checks import agent_section, checks_section
-from motorcost.report.differences import delays_section, leads_section, variability_section
+from motorcost.report.differences import (
+    cuts_section,
+    delays_section,
+    leads_section,
+    variability_section,
+)
 from motorcost.report.page import Content, Picture, Points, Section, Table, write_report
 from motorcost.report.plane import plane_section
 from motorcost.report.preparation import preparation_sections
@@ -225,6 +230,7 @@ def fit_sections(analysis: Analysis, truth: Mapping[str, float] | None = None) -
     yield from _baselines(analysis)
     yield from leads_section(analysis)
     yield from delays_section(analysis)
+    yield from cuts_section(analysis)
     yield from preparation_sections(analysis)
     yield _searches(analysis)
     yield _reproduction(analysis)

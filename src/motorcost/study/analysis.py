@@ -25,12 +25,14 @@ from motorcost.diagnostics import (
 )
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting import baselines
-from motorcost.fitting.estimate import fit
+from motorcost.fitting.estimate import SEARCHING, fit
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.profiles import Profile
 from motorcost.fitting.progress import Progress, silent
 from motorcost.model.observer import ObserverSpec
 from motorcost.model.trials import Trials
+from motorcost.study.cuts import CutFit, cut_fit, with_cut
+from motorcost.study.doubts import doubts
 from motorcost.study.overview import look_at
 from motorcost.study.preparation import StepRecord
 from motorcost.study.settings import Study
@@ -62,6 +64,7 @@ class Analysis:
     - `bootstrap`: fits of simulated data sets.
     - `baselines`: comparison with models without signal-dependent noise; `impossible`: those that
       contradict the data, and why.
+    - `cuts`: fits of the movements that other speeds cut out.
     - `interrupted`: whether the study was interrupted before its end.
 
     Examples
@@ -97,6 +100,7 @@ class Analysis:
     bootstrap: Bootstrap | None = None
     baselines: Comparison | None = None
     impossible: tuple[tuple[str, str], ...] = ()
+    cuts: tuple[CutFit, ...] = ()
     interrupted: bool = False
     preparation: tuple[StepRecord, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -157,7 +161,7 @@ def analyse(
         notes = (*notes, f"went on from {len(points)} searches that had been interrupted")
     tell(_compiled(trials), 0, None)
     run = _Run(study, trials, jax.random.key(study.seed), tell, study.lead, study.delay)
-    found = run.fitted(study.task, "searching", points, 0 if points else study.starts)
+    found = run.fitted(study.task, SEARCHING, points, 0 if points else study.starts)
     # What follows is of the trials with the lead that was chosen, and the task with the delay.
     run = replace(run, trials=trials.with_lead(found.trials.lead), lead=None, delay=(0,))
     result = Analysis(
@@ -203,7 +207,7 @@ class _Run:
     ) -> Fit:
         """The fit of a task to the trials; its progress is reported as that of `what`."""
         study = self.study
-        return fit(
+        found = fit(
             task,
             self.trials,
             study.free,
@@ -216,8 +220,13 @@ class _Run:
             starts=starts,
             lead=self.lead,
             delay=self.delay,
-            progress=lambda _, done, total: self.progress(what, done, total),
+            progress=lambda stage, done, total: self.progress(
+                what if stage == SEARCHING else stage, done, total
+            ),
         )
+        # The recordings were looked at, which tell more than the trials.
+        of_trials = doubts(found.objective.task, found.trials, dict(found.objective.fixed))
+        return replace(found, notes=tuple(note for note in found.notes if note not in of_trials))
 
     def random_key(self, stage: int) -> Any:
         """A random key for a stage. The numbers of stages are part of what a seed stands for."""
@@ -246,6 +255,7 @@ def _after_the_fit(run: _Run, result: Analysis) -> None:
         (run.folds >= 2 and not study.baselines, "cross-validation", _validate),
         (study.bootstrap > 0, "bootstrap", _resample),
         (study.baselines, "comparison with baselines", _compare),
+        (bool(study.cuts), "comparison of cuts", _cut_elsewhere),
     ]
     left_out = [name for is_asked_for, name, _ in from_a_maximum if is_asked_for]
     if left_out and not settled:
@@ -328,6 +338,23 @@ def _compare(run: _Run, result: Analysis) -> None:
     run.progress("comparing", 0, None)
     key = None if run.folds < 2 else run.random_key(2)
     result.baselines = compare(fits, key=key, folds=run.folds)
+
+
+def _cut_elsewhere(run: _Run, result: Analysis) -> None:
+    """Fit the same model to the movements that other speeds cut out, from the estimates too."""
+    for speed in run.study.cuts:
+        study = replace(run.study, prepare=with_cut(run.study.prepare, speed), cuts=())
+        trials = study.trials()[0].with_lead(result.fit.trials.lead)
+        there = replace(run, study=study, trials=trials)
+        found = there.fitted(
+            result.fit.objective.task,
+            f"movements cut at {speed:g}",
+            [result.fit.estimates],
+            max(1, study.starts // 3),
+        )
+        if found.interrupted:
+            raise KeyboardInterrupt
+        result.cuts = (*result.cuts, cut_fit(speed, found, result.fit))
 
 
 def _interrupted_searches(

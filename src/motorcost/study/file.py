@@ -13,6 +13,7 @@ from motorcost.fitting.specification import takes_arguments
 from motorcost.io import datasets
 from motorcost.model.observer import ObserverSpec
 from motorcost.study import schema
+from motorcost.study.cuts import check_cuts
 from motorcost.study.document import Document, read_document
 from motorcost.study.selection import trial_range
 from motorcost.study.settings import check_bootstrap, check_method
@@ -33,12 +34,15 @@ def read_study(path: Path) -> dict[str, Any]:
         lead = leads_of(file.model.lead)
     with document.at("report", "bootstrap"):
         check_bootstrap(file.report.bootstrap)
+    steps = _steps(document, file.prepare)
+    with document.at("report", "cuts"):
+        check_cuts(file.report.cuts, steps)
     return {
         "title": file.title,
         "files": [path.parent / name for name in file.data.file],
         "dataset": file.data.dataset,
         "reading": _reading(document, file.data),
-        "prepare": _steps(document, file.prepare),
+        "prepare": steps,
         "task": task,
         "task_name": file.model.task,
         "dt": file.model.dt,

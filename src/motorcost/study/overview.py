@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from motorcost import checks, io
+from motorcost import checks
 from motorcost.data import grid
 from motorcost.data.measures import Measures, measure
 from motorcost.data.movements import Movements
@@ -258,13 +258,7 @@ def _read(path: Path, dataset: str | None, reading: Mapping[str, Any] | None) ->
     options = dict(reading or {})
     if dataset is not None:
         return datasets.load(dataset, path, **options)
-    try:
-        return io.read(path, **options)
-    except InputError as error:
-        for name in datasets.names():
-            if any(path.match(pattern) for pattern in datasets.describe(name).files):
-                raise InputError(f"{error}; or is it of the data set {name}? Name it") from None
-        raise
+    return datasets.read_any(path, **options)
 
 
 def look_at(study: Study, found: Prepared, by: str | None = None) -> Look:

@@ -14,14 +14,13 @@ from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.fitting.specification import takes_arguments
 from motorcost.model.problem import Problem
+from motorcost.study.leaving_out import TARGETS, distances, least, most, numeric
 from motorcost.study.selection import Step, keep_only, keep_range
 from motorcost.study.task_lookup import defaults_of
 from motorcost.tasks.declare import Task, parameter_units
 
 # Beyond this ratio of a recording's extent to the target's distance, units are wrong.
 SCALE = 30.0
-# What tasks in the plane and in space call the coordinates of their targets.
-TARGETS = ("target_x", "target_y", "target_z")
 
 
 @dataclass(frozen=True)
@@ -105,28 +104,6 @@ def _keep(movements: Movements, where: str) -> Movements:
     return movements.keep(~true if how else true, f"only those with {where} are kept")
 
 
-def _least(
-    movements: Movements, target: float | None = None, duration: float | None = None
-) -> Movements:
-    """The trials whose target is at least so far, and whose recording is at least so long."""
-    if target is not None:
-        far = _distances(movements.conditions) >= target
-        movements = movements.keep(far, f"the target is nearer than {target:g}")
-    if duration is not None:
-        long = [time[-1] - time[0] >= duration for time in movements.times]
-        movements = movements.keep(np.array(long, bool), f"shorter than {duration:g} s")
-    return movements
-
-
-def _distances(conditions: Mapping[str, Any]) -> np.ndarray:
-    """How far the targets are, on a line or in the plane."""
-    in_plane = [name for name in TARGETS if name in conditions]
-    for name in in_plane or ["target"]:
-        checks.one_of("condition", name, list(conditions))
-    values = [numeric(name, np.asarray(conditions[name])) for name in in_plane or ["target"]]
-    return np.sqrt(sum(np.square(value, dtype=float) for value in values))
-
-
 _STEPS: dict[str, Callable[..., Movements]] = {
     "keep": _keep,
     "scale": Movements.scaled,
@@ -134,17 +111,11 @@ _STEPS: dict[str, Callable[..., Movements]] = {
     "along": Movements.along,
     "centred": Movements.centred,
     "cut": Movements.cut,
-    "least": _least,
+    "least": least,
+    "most": most,
     "only": keep_only,
     "trials": keep_range,
 }
-
-
-def numeric(name: str, values: np.ndarray) -> np.ndarray:
-    """The values of a condition, if they are numbers or true and false."""
-    if values.dtype.kind not in "biuf":
-        raise InputError(f"the condition {name!r} must be numbers, got {str(values[0])!r}")
-    return values
 
 
 @dataclass(frozen=True)
@@ -186,6 +157,14 @@ def _select_channels(
     """Only the channels that are states of the problem, at least one of which there must be."""
     channels = list(movements.channels if states is None else states)
     kept = [name for name in channels if name in problem.state_names]
+    if states is None and channels and not kept:
+        position = problem.state_names[0]
+        raise InputError(
+            f"no column is a state of {task_name} ({', '.join(problem.state_names)}), got "
+            f"{', '.join(channels)}: say which is the {position}, as in channels = {{ {position} = "
+            f'"{channels[0]}" }}, or turn movements in the plane onto the line to their goal with '
+            "[prepare] along"
+        )
     if states is not None or not kept:
         for name in channels or ["(none)"]:
             checks.one_of(f"state of {task_name} recorded", name, problem.state_names)
@@ -268,7 +247,7 @@ def check_scale(
         return
     unit = parameter_units(task)[names[0]]
     known = defaults | dict(fixed) | movements.conditions
-    distance = float(np.median(_distances({name: known[name] for name in names})))
+    distance = float(np.median(distances({name: known[name] for name in names})))
     state_units = dict(zip(problem.state_names, problem.state_units, strict=True))
     channels = [n for n in movements.channels if state_units.get(n) == unit and n not in names]
     # In the plane a movement may lie along one axis: its channels are measured together.

@@ -55,6 +55,7 @@ def result_of(analysis: Analysis) -> dict[str, Any]:
         "lead": fit.trials.lead,
         "leads": [vars(found) for found in fit.leads],
         "delays": [vars(found) for found in fit.delays],
+        "cuts": [vars(found) for found in analysis.cuts],
         "checks": _checks(analysis),
         "variability": [vars(part) for part in analysis.variability or ()],
         "plausibility": _plausibility(analysis.plausibility),

@@ -55,6 +55,18 @@ class Lead(Part):
     converged: bool
 
 
+class Cut(Part):
+    """`cuts`: a speed at which movements were cut instead, and how far estimates are from those of
+    the study, in standard errors."""
+
+    speed: Number
+    trials: Count
+    converged: bool
+    estimates: ByName
+    standard_errors: ByName
+    apart: ByName
+
+
 class Delay(Part):
     """`delays`: a delay that was tried, in steps (or in words, by sense), and its fit."""
 
@@ -174,6 +186,7 @@ class ResultFile(Part):
     lead: Number
     leads: list[Lead]
     delays: list[Delay] = []
+    cuts: list[Cut] = []
     checks: Checks
     variability: list[VariabilityPart]
     plausibility: Agent | None

@@ -143,12 +143,22 @@ class Cut(Table):
 
 
 class Least(Table):
-    """least: trials left out whose target is nearer, or whose duration is shorter."""
+    """least: trials left out whose target is nearer, whose duration is shorter, or that end
+    before this share of the way to their goal."""
 
     target: float | None = None
     """The smallest distance of the target, in the unit of the condition."""
     duration: float | None = None
     """The shortest duration in seconds."""
+    way: float | None = None
+    """The smallest share of the way to the goal that the movement covers, as in `0.5`."""
+
+
+class Most(Table):
+    """most: trials left out that are longer."""
+
+    duration: Seconds
+    """The longest duration in seconds."""
 
 
 class Prepare(Table):
@@ -171,7 +181,9 @@ class Prepare(Table):
     cut: Cut | None = None
     """Cut trials to their movement."""
     least: Least | None = None
-    """Leave out small and short movements."""
+    """Leave out small and short movements, and those that end before their goal."""
+    most: Most | None = None
+    """Leave out long movements."""
 
 
 class Model(Table):
@@ -269,6 +281,8 @@ class ReportTable(Table):
     """Folds of the cross-validation."""
     bootstrap: Whole = 0
     """Simulated data sets to bootstrap from."""
+    cuts: list[Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(default_factory=list)
+    """Other speeds of the step `cut`, to say whether estimates depend on it: `[0.03, 0.08]`."""
     baselines: bool = True
     """Fit models without signal-dependent noise for comparison."""
     profiles: bool = True

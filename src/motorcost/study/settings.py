@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from motorcost import checks, io
+from motorcost import checks
 from motorcost.data.movements import Movements, concatenate_movements
 from motorcost.errors import InputError
 from motorcost.fitting.delays import delays_of
@@ -20,6 +20,7 @@ from motorcost.fitting.leads import Lead, leads_of
 from motorcost.io import datasets
 from motorcost.io.files import printable
 from motorcost.model.trials import Trials
+from motorcost.study.cuts import check_cuts
 from motorcost.study.preparation import ForModel, Prepared, check_steps, prepared
 from motorcost.study.task_lookup import example_problem, find_task
 from motorcost.tasks.declare import Task
@@ -69,6 +70,8 @@ class Study:
     - `title`: of the report.
     - `folds`: of the cross-validation; it is left out with fewer than two trials per fold.
     - `bootstrap`: data sets to bootstrap from; 0 for none.
+    - `cuts`: other speeds of the step `cut`, at which movements are cut out and fitted again; the
+      report says whether the estimates depend on it.
     - `baselines`, `profiles`: whether models without signal-dependent noise are fitted for
       comparison, and whether intervals are those of profile likelihoods.
 
@@ -100,6 +103,7 @@ class Study:
     title: str
     folds: int
     bootstrap: int
+    cuts: tuple[float, ...]
     baselines: bool
     profiles: bool
 
@@ -126,6 +130,7 @@ class Study:
         title: str = "",
         folds: int = 5,
         bootstrap: int = 0,
+        cuts: Sequence[float] = (),
         baselines: bool = True,
         profiles: bool = True,
     ) -> None:
@@ -151,6 +156,7 @@ class Study:
             "title": title,
             "folds": folds,
             "bootstrap": check_bootstrap(bootstrap),
+            "cuts": check_cuts(cuts, prepare),
             "baselines": baselines,
             "profiles": profiles,
         }
@@ -174,7 +180,9 @@ class Study:
         if self.dataset is not None:
             parts = [datasets.load(self.dataset, file, **self.reading) for file in self.files]
         else:
-            parts = _by_subject(self.files, [io.read(file, **self.reading) for file in self.files])
+            parts = _by_subject(
+                self.files, [datasets.read_any(file, **self.reading) for file in self.files]
+            )
         movements = parts[0] if len(parts) == 1 else concatenate_movements(parts)
         return prepared(movements, self.prepare)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from motorcost.data.movements import Movements
 _MISSED = 0.8
 # Farther than this fraction of the way, they end short of it.
 _SHORT = 0.25
+# Movements that stop on the straight way to the goal have covered, with what is left, the distance
+# to it. So many times that, and they went elsewhere.
+_DETOUR = 1.1
 # Ends that miss goals in several directions all by the same vector, but for this fraction of it,
 # have an offset, which counts from this fraction of the way to the goal.
 _SAME_OFFSET = 0.25
@@ -22,6 +26,13 @@ _OFFSET = 0.3
 # A median speed in the first samples above this fraction of the peak is no start from rest: it is
 # 0.07 at most for a movement of minimum jerk that is sampled nine times or more.
 UNDER_WAY = 0.08
+# The same of eyes, which are at their fastest early in a saccade: simulated ones have 0.1 to 0.15.
+_UNDER_WAY_OF_EYES = 0.2
+# Trials of which more than this share of the way is left at their end, where most get there.
+_FELL_SHORT = 0.5
+# Trials that last so many times as long as the usual one, or as small a part of it, are other
+# movements: reaches to targets at twice the distance take less than twice as long.
+_OTHER_DURATION = 3.0
 # Trials that cover less than this fraction of the way to the goal, or of the usual distance.
 _HARDLY_MOVED = 0.2
 # Pauses between two samples of a trial that are this many usual steps and seconds long.
@@ -84,13 +95,19 @@ def suspicions(recorded: Movements, inspected: Inspected, groups: Sequence[str])
     `groups` are the groups of the trials. What is not wrong with most trials may be wrong with
     those of one group, which is then named.
     """
+    return (*_merged(recorded), *suspicions_of_trials(inspected, groups))
+
+
+def suspicions_of_trials(inspected: Inspected, groups: Sequence[str]) -> tuple[str, ...]:
+    """The same without what only the recordings tell, as they were read."""
     return (
-        *_merged(recorded),
         *_units(inspected),
         *_spikes(inspected),
         *_of_all_or_some(_goals, inspected, groups),
         *_of_all_or_some(_under_way, inspected, groups),
         *_hardly_moved(inspected),
+        *_fell_short(inspected),
+        *_unusually_long_or_short(inspected),
         *_steps(inspected),
     )
 
@@ -122,14 +139,21 @@ def _merged(recorded: Movements) -> Iterator[str]:
         name for name in recorded.channels if name.startswith(_GOALS) and _jumps(recorded, name)
     ]
     if jumping:
-        yield f"{', '.join(jumping)} jump within a trial: {_TAKEN_FOR_ONE}"
+        if len(recorded) > 1:
+            yield f"{', '.join(jumping)} jump within a trial: {_TAKEN_FOR_ONE}"
+        else:
+            yield (
+                f"{', '.join(jumping)} jump, and all is one trial: has the table a column that "
+                "numbers trials? If not, number them where the goal changes (docs/data.md, One "
+                "long stream)."
+            )
 
 
 def _jumps(recorded: Movements, channel: str) -> bool:
     """Whether a channel stays the same but for few jumps, as a goal does from trial to trial."""
     column = recorded.columns([channel])[0]
-    changed = [np.diff(samples[:, column]) != 0 for samples in recorded.samples]
-    return float(np.mean(np.concatenate(changed))) < _JUMPS
+    changed = np.concatenate([np.diff(samples[:, column]) != 0 for samples in recorded.samples])
+    return bool(changed.any()) and float(np.mean(changed)) < _JUMPS
 
 
 def _units(inspected: Inspected) -> Iterator[str]:
@@ -174,7 +198,10 @@ def _better_unit(distance: float, unit: str) -> str:
         return ""
     for name, size in _SIZES.items():
         if _USUAL_REACH[0] <= distance * size <= _USUAL_REACH[1]:
-            return f" If the numbers are in {name}, they cover {distance * size:.3g} m."
+            return (
+                f" If the numbers are in {name}, they cover {distance * size:.3g} m: say so, as in "
+                f'units = {{ x = "{name}" }} of every channel and goal.'
+            )
     return ""
 
 
@@ -201,7 +228,7 @@ def _goals(inspected: Inspected) -> Iterator[str]:
     elif missed <= (_MISSED if offset is None else _OFFSET):
         yield (
             f"{ends}, {100 * missed:.0f} % of the way: do trials hold whole movements, or were "
-            "they cut short?"
+            f"they cut short?{_aside(inspected, known)}{_which_fell_short(inspected)}"
         )
     else:
         text = (
@@ -212,6 +239,17 @@ def _goals(inspected: Inspected) -> Iterator[str]:
             numbers = ", ".join(f"{number:.3g}" for number in offset)
             text += f" All miss by about ({numbers}) {unit}".rstrip() + ": an offset."
         yield text
+
+
+def _aside(inspected: Inspected, known: np.ndarray) -> str:
+    """A further question where movements do not end on their way to the goals: where they start,
+    where they end and the goal are the corners of a triangle, whose sides tell."""
+    measures = inspected.measures
+    around = measures.distance[known] + measures.end_error[known]
+    detour = np.median(around / np.maximum(measures.goal_distance[known], 1e-300))
+    if len(inspected.movements.channels) < 2 or detour < _DETOUR:
+        return ""
+    return " Or are goals in another frame than the hand, or with y pointing the other way?"
 
 
 def _offset(inspected: Inspected, known: np.ndarray) -> np.ndarray | None:
@@ -230,15 +268,16 @@ def _under_way(inspected: Inspected) -> Iterator[str]:
     first = inspected.measures.first_speed[np.isfinite(inspected.measures.first_speed)]
     if not first.size or inspected.tracked or inspected.leads:
         return
+    limit = _UNDER_WAY_OF_EYES if inspected.unit == "deg" else UNDER_WAY
     middle = float(np.median(first))
     # The standard error of a median, of a spread that few odd trials do not change.
     low, high = np.quantile(first, [0.25, 0.75])
     error = 1.25 * float(high - low) / 1.35 / np.sqrt(first.size)
-    if middle > UNDER_WAY and middle > 2 * error:
+    if middle > limit and middle > 2 * error:
         yield (
             f"movements are under way at the first sample: their speed is {100 * middle:.0f} % of "
-            f"its peak there, at the median (more than {100 * UNDER_WAY:.0f} % in "
-            f"{int((first > UNDER_WAY).sum())} of {first.size} trials). The model begins at rest: "
+            f"its peak there, at the median (more than {100 * limit:.0f} % in "
+            f"{int((first > limit).sum())} of {first.size} trials). The model begins at rest: "
             "try lead = 0.05 to 0.1 s, or cut with a margin."
         )
 
@@ -257,6 +296,66 @@ def _hardly_moved(inspected: Inspected) -> Iterator[str]:
             f"{length(float(measures.distance[still].max()), inspected.unit)}; look at them, and "
             "leave them out if nobody moved."
         )
+
+
+def _fell_short(inspected: Inspected) -> Iterator[str]:
+    """Single trials that end far from their goals, where most movements get there."""
+    measures = inspected.measures
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = measures.end_error / measures.goal_distance
+    if inspected.tracked or inspected.default_goal is not None or not np.isfinite(left).any():
+        return
+    if np.nanmedian(left) > _SHORT:
+        return
+    moved = measures.distance >= _HARDLY_MOVED * float(np.nanmedian(measures.distance))
+    if text := _which_fell_short(inspected, moved):
+        yield text.strip()
+
+
+def _which_fell_short(inspected: Inspected, which: Any = True) -> str:
+    """How many trials end before half of the way to their goals, and how to leave them out."""
+    measures = inspected.measures
+    with np.errstate(invalid="ignore"):
+        short = (measures.end_error > _FELL_SHORT * measures.goal_distance) & which
+    if not short.any() or short.all():
+        return ""
+    return (
+        f" {inspected.movements.name_trials(short)} end before {100 * _FELL_SHORT:.0f} % of the "
+        "way to their goals: a model of one movement does not explain a part of one. To leave "
+        f"them out, write least = {{ way = {1 - _FELL_SHORT:g} }} in [prepare]."
+    )
+
+
+def _unusually_long_or_short(inspected: Inspected) -> Iterator[str]:
+    """Trials that last much longer or shorter than the others."""
+    duration = inspected.measures.duration
+    usual = float(np.median(duration))
+    if inspected.tracked or usual <= 0:
+        return
+    short, long = duration * _OTHER_DURATION < usual, duration > _OTHER_DURATION * usual
+    kinds = [
+        ("less than a third of that", short, "least", 1 / _OTHER_DURATION),
+        ("more than three times that", long, "most", _OTHER_DURATION),
+    ]
+    kinds = [kind for kind in kinds if kind[1].any()]
+    if kinds:
+        lasting = " and ".join(
+            f"{inspected.movements.name_trials(which)} {how} ({_range(duration[which])} s)"
+            for how, which, _, _ in kinds
+        )
+        steps = " and ".join(
+            f"{step} = {{ duration = {usual * factor:.2g} }}" for _, _, step, factor in kinds
+        )
+        yield (
+            f"trials last {usual:.2g} s at the median, but {lasting}: are these the same movement? "
+            f"They make a fit slow, too. To leave them out, write {steps} in [prepare]."
+        )
+
+
+def _range(values: np.ndarray) -> str:
+    """The least and the greatest of some values, as text."""
+    low, high = f"{values.min():.2g}", f"{values.max():.2g}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _steps(inspected: Inspected) -> Iterator[str]:

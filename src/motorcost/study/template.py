@@ -1,40 +1,38 @@
 """The study file that `motorcost init` writes."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from motorcost import io, tasks
-from motorcost.errors import InputError
+from motorcost import tasks
 from motorcost.study.task_lookup import TASKS, find_task
+from motorcost.study.template_data import described
 
 _TEMPLATE = """\
 # A study for motorcost: what was recorded, how, and what is to be inferred from it.
-# Run it with: motorcost fit {study} -o fit/
+# Look at it with: motorcost look STUDY.toml; run it with: motorcost fit STUDY.toml -o fit/
 
 title = "{title}"
 
 [data]
 file = "{file}"                 # or a list; paths are relative to this file
-trial = "trial"                 # the column that numbers trials
-time = "time"                   # the column of times ...
-time_unit = "s"                 # ... in s, ms or us
-# rate = 100                    # or samples per second, without a column of times
+{reading}
 {columns}
-# dataset = "pointing"          # or a public data set, read as it is: motorcost datasets
 
 [prepare]                       # what to do with the recordings, in this order
-# scale = {{ factor = 0.00026, unit = "m", names = ["x", "y", "target_x", "target_y"] }}
+{prepare}# scale = {{ factor = 0.00026, unit = "m", names = ["x", "y", "target_x", "target_y"] }}
 # centred = {{ goal = ["target_x", "target_y"] }}     # measure from where each trial starts, for
                                 # tasks in the plane
 # along = {{ goal = ["target_x", "target_y"] }}       # turn onto the line from start to target,
                                 # before cut: the start is then where the hand rested
 # cut = {{ speed = 0.05, channels = ["position", "lateral"] }}   # to the movement alone
-# least = {{ target = 0.02, duration = 0.1 }}         # leave out smaller and shorter ones
+# least = {{ target = 0.02, duration = 0.1, way = 0.5 }}   # leave out smaller and shorter ones, and
+                                # those that end before half of the way to their goal
+# most = {{ duration = 1.5 }}     # leave out longer ones
 
 [model]
 task = "{task}"                 # {tasks}; or "file.py:function"
-# dt = 0.01                     # the model's step in seconds; the recording's if left out
+{dt}                     # the model's step in seconds; the recording's if left out
 {lead}
 # delay = [0, 4, 8]             # steps by which the senses are late, a list to compare (not with a
                                 # list of leads), or by sense: {{ vision = 10, proprioception = 5 }}
@@ -46,7 +44,7 @@ fixed = {{ {fixed} }}  # parameters that are known, as {{ motor_noise = 0.5 }}
 {free}
 
 [observer]
-# states = ["position"]         # what was recorded; all columns that are states if left out
+{states}         # what was recorded; all columns that are states if left out
 noise = 0.0                     # SD of the recording noise, or free recording_noise above
 
 [fit]
@@ -60,6 +58,7 @@ profiles = true                 # intervals by profile likelihood
 baselines = true                # what signal-dependent noise explains
 folds = 5                       # of the cross-validation
 bootstrap = 0                   # simulated data sets to bootstrap from
+# cuts = [0.03, 0.08]           # other speeds of the cut: do the estimates depend on it?
 """
 
 # What to infer from recorded movements, where that is known from real recordings; otherwise the
@@ -108,13 +107,19 @@ def study_template(task_name: str, data: Path, folder: Path) -> str:
     - `folder`: where the study file will be, which paths in it are relative to.
     """
     task = find_task(task_name)
+    found = described(task_name, data, folder)
+    prepare = "".join(f"{line}\n" for line in found.prepare)
+    states = json.dumps(found.states or ("position",))
     return _TEMPLATE.format(
-        study="study.toml",
         title=f"A study of {task_name}",
         file=_toml_text(_relative(data, folder)),
         task=_toml_text(task_name),
         tasks=", ".join(TASKS),
-        columns="\n".join(_columns(task_name, task().state_names, data, folder)),
+        reading="\n".join(_reading(found.reading)),
+        columns="\n".join(_columns(task_name, task().state_names, found.comments)),
+        prepare=prepare,
+        dt="# dt = 0.01" if found.dt is None else f"dt = {found.dt:g}",
+        states=f"states = {states}" if found.states else f"# states = {states}",
         lead=_LEADS if task_name in ("reaching", "planar_reaching") else _NO_LEAD,
         fixed=", ".join(f"{name} = {value}" for name, value in KNOWN.get(task_name, {}).items()),
         free="\n".join(_free(task_name, task)),
@@ -137,23 +142,32 @@ def _free(task_name: str, task: tasks.Task) -> list[str]:
     ]
 
 
-def _columns(task_name: str, states: Sequence[str], data: Path, folder: Path) -> list[str]:
-    """Comments on how columns become states, with the columns of the data if it can be read."""
-    columns = [
+def _reading(values: Mapping[str, str]) -> list[str]:
+    """The lines that say how the file is read: as a table, or as that of a public data set."""
+    if "dataset" in values:
+        return [_keyed("dataset", values["dataset"], "a public data set, read as it is")]
+    return [
+        _keyed("trial", values["trial"], "the column that numbers trials; or a list of columns"),
+        _keyed("time", values["time"], "the column of times ..."),
+        _keyed("time_unit", values["time_unit"], "... in s, ms or us"),
+        "# rate = 100                    # or samples per second, without a column of times",
+        '# dataset = "pointing"          # or a public data set: motorcost datasets',
+    ]
+
+
+def _keyed(key: str, value: str, about: str) -> str:
+    return f'{key} = "{_toml_text(value)}"'.ljust(32) + f"# {about}"
+
+
+def _columns(task_name: str, states: Sequence[str], found: Sequence[str]) -> list[str]:
+    """Comments on how columns become states, and on what was `found` in the file."""
+    return [
         f"# The states of {task_name} are {', '.join(states)}.",
         '# channels = { position = "x" }       # state = column; else columns named as states',
         '# units = { position = "mm" }         # what the file is in',
         '# conditions = { target = "goal" }    # values that stay the same within a trial',
+        *(_comment(text) for text in found),
     ]
-    path = data if data.is_absolute() or data.is_file() else folder / data
-    if path.is_file():
-        try:
-            movements = io.read(path)
-            found = [*movements.channels, *movements.conditions]
-            columns.append(_comment(f"Found in {data.name}: {', '.join(found)}."))
-        except InputError as error:
-            columns.append(_comment(str(error)))
-    return columns
 
 
 def _relative(data: Path, folder: Path) -> str:
