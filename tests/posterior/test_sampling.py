@@ -1,5 +1,7 @@
 """Posteriors by NUTS and by Laplace's approximation, against numerical integration."""
 
+import functools
+
 import arviz_quiet
 import jax
 import jax.numpy as jnp
@@ -44,6 +46,12 @@ def coasting(*, effort=0.1, target=1.0, steps=6, dt=0.1):
     )
 
 
+@functools.wraps(coasting)
+def shifted(**arguments):
+    """Another task of the same name."""
+    return coasting(**arguments | {"target": 1.1})
+
+
 @pytest.fixture(scope="module")
 def trials():
     problem = coasting()
@@ -75,6 +83,50 @@ def grid(trials, prior):
     weights = np.exp(values - values.max())
     step = points[1] - points[0]
     return points, weights / weights.sum(), values.max() + np.log(weights.sum() * step)
+
+
+def interrupted_at(done, told):
+    """A progress function that notes what it is told, and stops a sampling as a kill would."""
+
+    def progress(what, so_far, total):
+        told.append((what, so_far))
+        if what == "sampling" and so_far >= done:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_an_interrupted_sampling_goes_on_as_if_undisturbed(trials, prior, drawn, tmp_path):
+    settings = {"n_draws": DRAWS, "n_starts": 2, "predictive": False, "folder": tmp_path / "kept"}
+    first, second = [], []
+    key = jax.random.key(0)
+    with pytest.raises(KeyboardInterrupt):
+        sample(coasting, trials, prior, key=key, **settings, progress=interrupted_at(300, first))
+    with pytest.raises(
+        mc.InputError, match=r"holds another sampling .*n_warmup 200 there, 100 her"
+    ):
+        sample(coasting, trials, prior, key=key, **settings, n_warmup=100)
+    with pytest.raises(mc.InputError, match="the task has changed"):
+        sample(shifted, trials, prior, key=key, **settings)
+    post = sample(
+        coasting, trials, prior, key=key, **settings, progress=interrupted_at(1e9, second)
+    )
+    np.testing.assert_array_equal(post.posterior.effort, drawn.posterior.effort)
+    np.testing.assert_array_equal(post.sample_stats.n_steps, drawn.sample_stats.n_steps)
+    assert post.verdicts == drawn.verdicts
+    assert {what for what, _ in first} >= {"searching", "sampling"}
+    assert "searching" not in {what for what, _ in second}
+    assert next(so_far for what, so_far in second[1:] if what == "sampling") > 0
+    piece = max((tmp_path / "kept").glob("chains-*.npz"))
+    piece.write_bytes(piece.read_bytes()[:50])
+    with pytest.raises(mc.InputError, match=r"cannot be read .*: delete"):
+        sample(coasting, trials, prior, key=key, **settings)
+
+
+def test_a_folder_with_other_files_is_left_alone(trials, prior, tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(mc.InputError, match=r"holds other files \(thesis.tex\)"):
+        sample(coasting, trials, prior, key=jax.random.key(0), folder=tmp_path)
 
 
 def test_nuts_equals_integration_on_a_grid(drawn, grid):

@@ -12,6 +12,7 @@ import motorcost as mc
 from motorcost.errors import ConvergenceError
 from motorcost.fitting.batching import log_likelihoods_along
 from motorcost.fitting.specification import make_objective
+from motorcost.posterior.kept import Kept
 from motorcost.posterior.modes import Hill, Modes, modes_of
 from motorcost.posterior.priors import prior_of
 from motorcost.posterior.smc import _next_rise, sample_smc
@@ -116,17 +117,24 @@ def test_one_mode_is_that_of_the_grid():
     assert abs(draws.log_evidence - log_evidence) < 4 * max(draws.log_evidence_error, 0.02)
 
 
-def test_the_same_key_gives_the_same_draws(two_modes):
+def test_the_same_key_gives_the_same_draws_also_after_an_interruption(two_modes, tmp_path):
     target, *_ = two_modes
-    reported = []
-    first, second = (
-        sample_smc(
-            target, jax.random.key(5), n_draws=1000, progress=lambda *told: reported.append(told)
-        )
-        for _ in range(2)
-    )
+    reported, kept = [], Kept(tmp_path)
+
+    def stopping(what, done, total):
+        reported.append(done)
+        if len(reported) == 2:
+            raise KeyboardInterrupt
+
+    first = sample_smc(target, jax.random.key(5), n_draws=1000)
+    with pytest.raises(KeyboardInterrupt):
+        sample_smc(target, jax.random.key(5), n_draws=1000, progress=stopping, kept=kept)
+    second = sample_smc(target, jax.random.key(5), n_draws=1000, progress=stopping, kept=kept)
     np.testing.assert_array_equal(first.points, second.points)
-    assert reported[0][1] == 1
+    np.testing.assert_array_equal(first.log_evidences, second.log_evidences)
+    assert first.powers == second.powers
+    assert first.acceptances == second.acceptances
+    assert reported == [1, 2, *range(2, len(first.powers))]
 
 
 def test_a_rise_leaves_out_what_is_impossible():

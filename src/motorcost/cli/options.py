@@ -148,6 +148,10 @@ SamplingMethodOption = Annotated[
 Draws = Annotated[int, typer.Option(help="Draws of each chain.")]
 Chains = Annotated[int, typer.Option(help="Chains; with smc, populations.")]
 Warmup = Annotated[int, typer.Option(help="Draws before that, which adapt the sampler.")]
+TargetAccept = Annotated[
+    float,
+    typer.Option(help="Closer to 1: smaller steps, where transitions diverge (0.9)."),
+]
 Group = Annotated[
     str | None,
     typer.Option(

@@ -31,7 +31,7 @@ from motorcost.posterior.laplace import (
     find_peak,
     normal_draws,
 )
-from motorcost.posterior.nuts import run_nuts
+from motorcost.posterior.nuts import TARGET_ACCEPT, run_nuts
 from motorcost.posterior.priors import Prior, prior_of
 from motorcost.posterior.smc import sample_smc
 from motorcost.posterior.target import Target
@@ -73,7 +73,7 @@ def _by_nuts(target: Target, key: Any, n_draws: int) -> np.ndarray:
         keys[1],
         n_draws=n_draws,
         n_warmup=WARMUP,
-        target_accept=0.7,
+        target_accept=TARGET_ACCEPT,
     ).draws
 
 

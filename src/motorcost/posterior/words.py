@@ -66,10 +66,10 @@ def verdicts_of_chains(
     found = mixing(convergence_table(posterior))
     diverging = int(np.sum(stats["diverging"]))
     if diverging:
-        part = 100 * diverging / stats["diverging"].size
+        part = in_percent(diverging / stats["diverging"].size)
         found.append(
-            f"{diverging} transitions diverged ({part:.1g} %): parts of the posterior may be "
-            f"missing. Use target_accept={max(0.9, (1 + target_accept) / 2):.3f} or closer to 1"
+            f"{diverging} transitions diverged ({part}): parts of the posterior may be missing. "
+            f"Use target_accept={max(0.9, (1 + target_accept) / 2):.3f} or closer to 1"
         )
     deepest = int(np.sum(stats["n_steps"] >= 1023))
     if deepest:
@@ -78,6 +78,14 @@ def verdicts_of_chains(
             "in some direction; narrow the priors or use more warm-up draws"
         )
     return found
+
+
+def in_percent(share: float) -> str:
+    """A share in percent, in plain digits."""
+    percent = 100 * share
+    if 0 < percent < 0.1:
+        return "less than 0.1 %"
+    return f"{percent:.1f} %" if percent < 10 else f"{percent:.0f} %"
 
 
 def _standing_still(posterior: Dataset) -> list[str]:
@@ -92,8 +100,8 @@ def _standing_still(posterior: Dataset) -> list[str]:
         return []
     which = ", ".join(str(chain) for chain in still)
     return [
-        f"chains that did not move: {which} of {len(stays)}. Nothing in this posterior can be "
-        "relied on: check priors and recording noise, or begin elsewhere (starts=)"
+        f"{len(still)} of {len(stays)} chains did not move (chain {which}). Nothing in this "
+        "posterior can be relied on: check priors and recording noise, or begin elsewhere (starts=)"
     ]
 
 
