@@ -23,7 +23,7 @@ from motorcost.posterior.sampling import sample
 from motorcost.posterior.target import Target
 from motorcost.posterior.words import convergence_table
 
-DRAWS = 300
+DRAWS, CHAINS = 500, 2
 
 
 def coasting(*, effort=0.1, target=1.0, steps=6, dt=0.1):
@@ -65,7 +65,8 @@ def prior():
 
 @pytest.fixture(scope="module")
 def drawn(trials, prior):
-    return sample(coasting, trials, prior, key=jax.random.key(0), n_draws=DRAWS, n_starts=2)
+    key = jax.random.key(0)
+    return sample(coasting, trials, prior, key=key, n_chains=CHAINS, n_draws=DRAWS, n_starts=2)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,13 @@ def interrupted_at(done, told):
 
 
 def test_an_interrupted_sampling_goes_on_as_if_undisturbed(trials, prior, drawn, tmp_path):
-    settings = {"n_draws": DRAWS, "n_starts": 2, "predictive": False, "folder": tmp_path / "kept"}
+    settings = {
+        "n_chains": CHAINS,
+        "n_draws": DRAWS,
+        "n_starts": 2,
+        "predictive": False,
+        "folder": tmp_path / "kept",
+    }
     first, second = [], []
     key = jax.random.key(0)
     with pytest.raises(KeyboardInterrupt):

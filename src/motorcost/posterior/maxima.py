@@ -90,7 +90,7 @@ def _as_arrays(target: Target, found: Fit, peaks: list[Peak]) -> Arrays:
 def identity_of(objective: Objective, point: np.ndarray) -> Arrays:
     """What a task is known by: the problem and the observer that it makes at a point."""
     problem, observer = objective.first_problem(jnp.asarray(point))
-    shown = settings_of(partial(identity_of, problem=problem, observer=observer))
+    shown = settings_of(partial(dict, problem=problem, observer=observer))
     return {"at": np.asarray(point), "problem": np.asarray(str(shown))}
 
 
