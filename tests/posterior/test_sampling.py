@@ -230,6 +230,26 @@ def test_numpyros_own_sampler_of_such_a_model(reaches, drawn):
     assert abs(logs.mean() - ours.mean()) < 4 * ours.std() / np.sqrt(80)
 
 
+@pytest.mark.slow  # benchmarks/posterior.py prints the same
+def test_nuts_of_reaches_agrees_with_profile_intervals():
+    priors = {
+        "effort": mc.LogUniform(1e-8, 1e-2),
+        "velocity": mc.LogUniform(1e-3, 10.0),
+        "force": mc.LogUniform(1e-4, 1.0),
+    }
+    problem = mc.tasks.reaching(effort=1e-5, velocity=0.2, force=0.02)
+    reaches = mc.simulate(problem, mc.solve(problem), n_trials=100, key=jax.random.key(0))
+    key = jax.random.key(1)
+    post = sample(mc.tasks.reaching, reaches, priors, key=key, predictive=False)
+    assert max(row["r_hat"] for row in convergence_table(post.posterior).values()) < 1.01
+    assert int(post.sample_stats.diverging.sum()) == 0
+    fit = mc.fit(mc.tasks.reaching, reaches, priors, key=key, n_starts=4)
+    ends, drawn = fit.interval(0.95, method="profile"), post.interval(0.95)
+    errors = np.sqrt(np.diagonal(np.linalg.inv(fit.information)))
+    for name, error in zip(fit.names, errors, strict=True):
+        np.testing.assert_allclose(np.log(drawn[name]), np.log(ends[name]), atol=0.1 * error)
+
+
 def test_a_likelihood_refuses_other_parameters(reaches):
     with pytest.raises(mc.InputError, match="takes effort, got force"):
         reaches(force=1.0)
