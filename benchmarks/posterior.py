@@ -67,7 +67,10 @@ def reaches(method: Any, draws: int) -> None:
             f"{run}, {count} draws: {total:.0f} s, of which sampling {sampling:.0f} s; all cores "
             f"together {of_cores:.0f} s"
         )
-        print(f"  least effective draws {least:.0f}, {least / sampling:.0f} per second of sampling")
+        print(
+            f"  least effective draws {least:.0f}, {least / sampling:.0f} per second of sampling, "
+            f"{least / of_cores:.0f} per second of all cores"
+        )
         print(f"  largest R-hat {max(row['r_hat'] for row in table.values()):.4f}")
         if method == "nuts":
             stats = post.sample_stats

@@ -208,7 +208,9 @@ def model_around(reaches):
 
 def test_a_numpyro_model_around_the_likelihood(reaches, trials):
     efforts = jnp.array([0.05, 0.3])
-    of_model = jax.vmap(lambda e: log_density(model_around, (reaches,), {}, {"effort": e})[0])
+    of_model = jax.jit(
+        jax.vmap(lambda e: log_density(model_around, (reaches,), {}, {"effort": e})[0])
+    )
     for effort, value in zip(efforts, of_model(efforts), strict=True):
         prior = dist.LogNormal(jnp.log(0.1), 1.0).log_prob(effort)
         expected = prior + mc.log_likelihood(coasting(effort=float(effort)), trials)

@@ -39,8 +39,8 @@ def leaning(lean=-1.0, steps=5):
     )
 
 
-def target_of(prior):
-    problem = leaning()
+def target_of(prior, lean=-1.0):
+    problem = leaning(lean)
     trials = mc.simulate(problem, mc.solve(problem), n_trials=6, key=jax.random.key(0))
     objective = make_objective(leaning, trials, {"lean": prior})
     return Target(objective, (prior_of("lean", prior, None),))
@@ -100,10 +100,12 @@ def test_a_jump_is_where_it_is(two_modes):
 
 
 def test_one_mode_is_that_of_the_grid():
-    target = target_of(mc.Uniform(-2.0, -0.2))
-    draws = sample_smc(target, jax.random.key(4), n_draws=500)
-    points = np.arange(-2.0, -0.2, 0.003) + 0.0015
+    # The same prior and sizes as with two modes, and so the same programs.
+    target = target_of(mc.Normal(-0.2, 0.8), lean=0.0)
+    draws = sample_smc(target, jax.random.key(4), n_draws=1000)
+    points = np.arange(-3.0, 3.0, 0.01) + 0.005
     log_evidence, shares = on_a_grid(target, points)
+    assert (np.diff(np.sign(np.diff(shares))) < 0).sum() == 1
     found = np.asarray(jax.vmap(jax.vmap(target.to_search_scale))(jnp.asarray(draws.points)))
     mean = (shares * points).sum()
     sd = np.sqrt((shares * (points - mean) ** 2).sum())
