@@ -66,7 +66,7 @@ def sample(
     draws: options.Draws = 1_000,
     chains: options.Chains = 4,
     warmup: options.Warmup = 200,
-    target_accept: options.TargetAccept = 0.65,
+    target_accept: options.TargetAccept = 0.7,
     group: options.Group = None,
     common: options.Common = None,
     between: options.Between = None,
