@@ -23,7 +23,7 @@ from motorcost.posterior.sampling import sample
 from motorcost.posterior.target import Target
 from motorcost.posterior.words import convergence_table
 
-DRAWS, CHAINS = 500, 2
+DRAWS, CHAINS = 1000, 2
 
 
 def coasting(*, effort=0.1, target=1.0, steps=6, dt=0.1):
