@@ -53,6 +53,9 @@ CASES: dict[str, Case] = {
     "random problem, all states": Case(
         mc.tasks.random_problem(jax.random.key(0)), ["effort_1", "effort_2"]
     ),
+    "planar reaching, positions": Case(
+        mc.tasks.planar_reaching, ["effort", "velocity", "force"], _IN_PLANE, fixed={"steps": 40}
+    ),
     "planar reaching, field": Case(
         mc.tasks.planar_reaching,
         ["adaptation", "effort"],

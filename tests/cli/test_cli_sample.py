@@ -12,6 +12,7 @@ import motorcost as mc
 from motorcost import cli
 from motorcost.cli import options
 from motorcost.cli import sample as command_module
+from motorcost.posterior.nuts import TARGET_ACCEPT
 from motorcost.posterior.sampling import METHODS
 from motorcost.report import posterior as report
 
@@ -119,6 +120,7 @@ def test_a_study_file_is_sampled_as_it_is_fitted(handed_over, folder, tmp_path):
     assert priors == {"effort": mc.LogUniform(1e-7, 1e-3)}
     assert (named["method"], named["n_draws"], named["predictive"]) == ("nuts", 50, True)
     assert (named["fixed"], named["n_starts"]) == ({"dt": 0.05}, 3)
+    assert named["target_accept"] == TARGET_ACCEPT
     assert "group" not in named
     assert not (tmp_path / "out").exists()  # nothing was written into it
 
@@ -187,9 +189,27 @@ def test_what_was_drawn_before_an_interruption_is_written(monkeypatch, folder, t
     interrupted = made_posterior("interrupted after 20 of 50 draws")
     monkeypatch.setattr(mc, "sample", lambda *_, **__: interrupted, raising=False)
     study = mc.Study(folder / "trials.csv", "reaching", ["effort"], fixed={"dt": 0.05})
-    with pytest.raises(InterruptedError, match="the draws until then lie in"):
+    with pytest.raises(InterruptedError, match=r"lie in .*; the same command goes on"):
         command_module._carry_out(study, tmp_path / "out", {}, quiet=True)
     assert mc.load_posterior(tmp_path / "out").verdicts == interrupted.verdicts
+
+
+def test_what_is_done_is_kept_until_the_posterior_is_complete(monkeypatch, folder, tmp_path):
+    study = mc.Study(folder / "trials.csv", "reaching", ["effort"], fixed={"dt": 0.05})
+    kept = tmp_path / "out" / command_module.SAMPLING
+
+    def stop(*_, folder, **__):
+        assert folder == kept
+        folder.mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mc, "sample", stop, raising=False)
+    with pytest.raises(InterruptedError, match=r"kept in .*; the same command goes on from there"):
+        command_module._carry_out(study, tmp_path / "out", {}, quiet=True)
+    monkeypatch.setattr(mc, "sample", lambda *_, **__: made_posterior(), raising=False)
+    command_module._carry_out(study, tmp_path / "out", {}, quiet=True)
+    assert not kept.exists()
+    assert mc.load_posterior(tmp_path / "out").verdicts == []
 
 
 def test_a_report_that_fails_leaves_the_old_files(monkeypatch, tmp_path):

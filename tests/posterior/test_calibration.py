@@ -54,14 +54,14 @@ def test_a_wrong_posterior_is_found(factor, shift, words):
     assert (np.abs(found.ecdf_differences("x")) > found.ecdf_band()).any()
 
 
-def pulled(start=1.0, steps=4):
-    """A noisy point that is steered to 0."""
+def pulled(start=1.0, steps=4, shift=0.0):
+    """A noisy point that is steered to 0, from `start` and `shift` together."""
     one = np.eye(1)
     return mc.Problem(
         steps=steps,
         **dict.fromkeys("ABHQR", one),
         **dict.fromkeys("VW", 0.5 * one),
-        initial_belief=jnp.reshape(jnp.asarray(start, float), 1),
+        initial_belief=jnp.reshape(jnp.asarray(start + shift, float), 1),
         initial_state_cov=0.25 * one,
     )
 
@@ -106,6 +106,11 @@ def test_usual_priors_are_narrow_and_within_what_the_task_takes():
         (["effort"], {"n_sets": 1}, "n_sets"),
         (["effort"], {"fixed": {"effort": 1e-5}}, "both free and fixed"),
         ({"effort": mc.LogNormal(1e-5, 1.0, per="subject")}, {}, "no groups"),
+        (["effort"], {"conditions": {"targt": [0.1]}}, "unknown condition 'targt'"),
+        (["effort"], {"conditions": {"effort": [0.1]}}, "a condition and free or fixed"),
+        (["effort"], {"conditions": {"target": 0.1}}, "needs a list of numbers"),
+        (["effort"], {"conditions": {"target": [0.1], "steps": [9, 9]}}, "as many of each"),
+        (["effort"], {"n_trials": 1, "conditions": {"target": [0.1, 0.2]}}, "1 trials cannot have"),
     ],
 )
 def test_mistakes_are_said_in_one_line(priors, options, words):
@@ -129,6 +134,8 @@ def test_ranks_of_reaching_are_uniform(tmp_path: Path):
         ["effort", "velocity", "force"],
         n_trials=20,
         n_sets=100,
+        n_draws=315,
+        method="nuts",
         folder=tmp_path / "sets",
     )
     assert not found.failures
@@ -136,15 +143,28 @@ def test_ranks_of_reaching_are_uniform(tmp_path: Path):
     assert min(found.p_values.values()) > 0.01
 
 
-def test_keys_make_data_sets_differ():
-    one = calibration.CalibrationSet(
+def one_set(**options):
+    return calibration.CalibrationSet(
         task=pulled,
         priors=tuple(chosen_priors(pulled, {"start": mc.Normal(1.0, 0.5)}, None).items()),
-        n_trials=1,
         n_draws=100,
         method="smc",
         observer=None,
         fixed=(),
+        **options,
     )
+
+
+def test_trials_take_conditions_in_turn():
+    conditions = (("shift", (0.0, 100.0)), ("steps", (4, 3)))
+    one = one_set(n_trials=3, conditions=conditions)
+    trials = one.target(jax.random.key(0), {"start": 1.0}).objective.trials
+    np.testing.assert_array_equal(trials.conditions["shift"], [0, 0, 100])
+    np.testing.assert_array_equal(trials.lengths, [4, 4, 3])
+    np.testing.assert_allclose(trials.observed[:, 0, 0], [1, 1, 101], atol=4)
+
+
+def test_keys_make_data_sets_differ():
+    one = one_set(n_trials=1)
     first, second = (one.target(jax.random.key(k), {"start": 1.0}) for k in (0, 1))
     assert not np.allclose(first.objective.trials.observed, second.objective.trials.observed)

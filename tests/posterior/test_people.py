@@ -1,12 +1,13 @@
 """Groups of people: the population is recovered, and people are shrunk as their trials allow."""
 
+import functools
 import json
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from test_sampling import coasting
+from test_sampling import coasting, interrupted_at
 
 import motorcost as mc
 from motorcost.fitting.batching import log_likelihoods_along
@@ -35,9 +36,11 @@ def made(ages=None):
 
 
 @pytest.fixture(scope="module")
-def drawn():
+def drawn(tmp_path_factory):
+    """Interrupted once, so that all that follows is told of a sampling that went on."""
     truth, trials = made(["young", "aged"] * (PEOPLE // 2))
-    post = sample(
+    goes_on = functools.partial(
+        sample,
         coasting,
         trials,
         {"effort": mc.LogUniform(1e-4, 1e2)},
@@ -49,7 +52,13 @@ def drawn():
         n_warmup=80,
         n_starts=2,
         predictive=False,
+        folder=tmp_path_factory.mktemp("people"),
     )
+    with pytest.raises(KeyboardInterrupt):
+        goes_on(progress=interrupted_at(100, []))
+    told = []
+    post = goes_on(progress=interrupted_at(1e9, told))
+    assert "fitting people" not in {what for what, _ in told}
     return truth, post
 
 

@@ -1,5 +1,7 @@
 """Posteriors by NUTS and by Laplace's approximation, against numerical integration."""
 
+import functools
+
 import arviz_quiet
 import jax
 import jax.numpy as jnp
@@ -21,7 +23,7 @@ from motorcost.posterior.sampling import sample
 from motorcost.posterior.target import Target
 from motorcost.posterior.words import convergence_table
 
-DRAWS = 300
+DRAWS, CHAINS = 1000, 2
 
 
 def coasting(*, effort=0.1, target=1.0, steps=6, dt=0.1):
@@ -44,6 +46,12 @@ def coasting(*, effort=0.1, target=1.0, steps=6, dt=0.1):
     )
 
 
+@functools.wraps(coasting)
+def shifted(**arguments):
+    """Another task of the same name."""
+    return coasting(**arguments | {"target": 1.1})
+
+
 @pytest.fixture(scope="module")
 def trials():
     problem = coasting()
@@ -57,7 +65,8 @@ def prior():
 
 @pytest.fixture(scope="module")
 def drawn(trials, prior):
-    return sample(coasting, trials, prior, key=jax.random.key(0), n_draws=DRAWS, n_starts=2)
+    key = jax.random.key(0)
+    return sample(coasting, trials, prior, key=key, n_chains=CHAINS, n_draws=DRAWS, n_starts=2)
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +84,56 @@ def grid(trials, prior):
     weights = np.exp(values - values.max())
     step = points[1] - points[0]
     return points, weights / weights.sum(), values.max() + np.log(weights.sum() * step)
+
+
+def interrupted_at(done, told):
+    """A progress function that notes what it is told, and stops a sampling as a kill would."""
+
+    def progress(what, so_far, total):
+        told.append((what, so_far))
+        if what == "sampling" and so_far >= done:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def test_an_interrupted_sampling_goes_on_as_if_undisturbed(trials, prior, drawn, tmp_path):
+    settings = {
+        "n_chains": CHAINS,
+        "n_draws": DRAWS,
+        "n_starts": 2,
+        "predictive": False,
+        "folder": tmp_path / "kept",
+    }
+    first, second = [], []
+    key = jax.random.key(0)
+    with pytest.raises(KeyboardInterrupt):
+        sample(coasting, trials, prior, key=key, **settings, progress=interrupted_at(300, first))
+    with pytest.raises(
+        mc.InputError, match=r"holds another sampling .*n_warmup 200 there, 100 her"
+    ):
+        sample(coasting, trials, prior, key=key, **settings, n_warmup=100)
+    with pytest.raises(mc.InputError, match="the task has changed"):
+        sample(shifted, trials, prior, key=key, **settings)
+    post = sample(
+        coasting, trials, prior, key=key, **settings, progress=interrupted_at(1e9, second)
+    )
+    np.testing.assert_array_equal(post.posterior.effort, drawn.posterior.effort)
+    np.testing.assert_array_equal(post.sample_stats.n_steps, drawn.sample_stats.n_steps)
+    assert post.verdicts == drawn.verdicts
+    assert {what for what, _ in first} >= {"searching", "sampling"}
+    assert "searching" not in {what for what, _ in second}
+    assert next(so_far for what, so_far in second[1:] if what == "sampling") > 0
+    piece = max((tmp_path / "kept").glob("chains-*.npz"))
+    piece.write_bytes(piece.read_bytes()[:50])
+    with pytest.raises(mc.InputError, match=r"cannot be read .*: delete"):
+        sample(coasting, trials, prior, key=key, **settings)
+
+
+def test_a_folder_with_other_files_is_left_alone(trials, prior, tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(mc.InputError, match=r"holds other files \(thesis.tex\)"):
+        sample(coasting, trials, prior, key=jax.random.key(0), folder=tmp_path)
 
 
 def test_nuts_equals_integration_on_a_grid(drawn, grid):
@@ -149,7 +208,9 @@ def model_around(reaches):
 
 def test_a_numpyro_model_around_the_likelihood(reaches, trials):
     efforts = jnp.array([0.05, 0.3])
-    of_model = jax.vmap(lambda e: log_density(model_around, (reaches,), {}, {"effort": e})[0])
+    of_model = jax.jit(
+        jax.vmap(lambda e: log_density(model_around, (reaches,), {}, {"effort": e})[0])
+    )
     for effort, value in zip(efforts, of_model(efforts), strict=True):
         prior = dist.LogNormal(jnp.log(0.1), 1.0).log_prob(effort)
         expected = prior + mc.log_likelihood(coasting(effort=float(effort)), trials)
@@ -169,6 +230,27 @@ def test_numpyros_own_sampler_of_such_a_model(reaches, drawn):
     runs.run(jax.random.key(3), reaches)
     logs, ours = np.log(runs.get_samples()["effort"]), np.log(drawn.posterior.effort.values)
     assert abs(logs.mean() - ours.mean()) < 4 * ours.std() / np.sqrt(80)
+
+
+@pytest.mark.slow
+def test_nuts_of_reaches_agrees_with_profile_intervals():
+    priors = {
+        "effort": mc.LogUniform(1e-8, 1e-2),
+        "velocity": mc.LogUniform(1e-3, 10.0),
+        "force": mc.LogUniform(1e-4, 1.0),
+    }
+    problem = mc.tasks.reaching(effort=1e-5, velocity=0.2, force=0.02)
+    reaches = mc.simulate(problem, mc.solve(problem), n_trials=100, key=jax.random.key(0))
+    key = jax.random.key(1)
+    # So many draws that an end's Monte Carlo error is about 0.025 standard errors.
+    post = sample(mc.tasks.reaching, reaches, priors, key=key, n_draws=4_000, predictive=False)
+    assert max(row["r_hat"] for row in convergence_table(post.posterior).values()) < 1.01
+    assert int(post.sample_stats.diverging.sum()) == 0
+    fit = mc.fit(mc.tasks.reaching, reaches, priors, key=key, n_starts=4)
+    ends, drawn = fit.interval(0.95, method="profile"), post.interval(0.95)
+    errors = np.sqrt(np.diagonal(np.linalg.inv(fit.information)))
+    for name, error in zip(fit.names, errors, strict=True):
+        np.testing.assert_allclose(np.log(drawn[name]), np.log(ends[name]), atol=0.1 * error)
 
 
 def test_a_likelihood_refuses_other_parameters(reaches):

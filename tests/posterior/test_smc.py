@@ -12,6 +12,7 @@ import motorcost as mc
 from motorcost.errors import ConvergenceError
 from motorcost.fitting.batching import log_likelihoods_along
 from motorcost.fitting.specification import make_objective
+from motorcost.posterior.kept import Kept
 from motorcost.posterior.modes import Hill, Modes, modes_of
 from motorcost.posterior.priors import prior_of
 from motorcost.posterior.smc import _next_rise, sample_smc
@@ -38,8 +39,8 @@ def leaning(lean=-1.0, steps=5):
     )
 
 
-def target_of(prior):
-    problem = leaning()
+def target_of(prior, lean=-1.0):
+    problem = leaning(lean)
     trials = mc.simulate(problem, mc.solve(problem), n_trials=6, key=jax.random.key(0))
     objective = make_objective(leaning, trials, {"lean": prior})
     return Target(objective, (prior_of("lean", prior, None),))
@@ -99,10 +100,12 @@ def test_a_jump_is_where_it_is(two_modes):
 
 
 def test_one_mode_is_that_of_the_grid():
-    target = target_of(mc.Uniform(-2.0, -0.2))
-    draws = sample_smc(target, jax.random.key(4), n_draws=500)
-    points = np.arange(-2.0, -0.2, 0.003) + 0.0015
+    # The same prior and sizes as with two modes, and so the same programs.
+    target = target_of(mc.Normal(-0.2, 0.8), lean=0.0)
+    draws = sample_smc(target, jax.random.key(4), n_draws=1000)
+    points = np.arange(-3.0, 3.0, 0.01) + 0.005
     log_evidence, shares = on_a_grid(target, points)
+    assert (np.diff(np.sign(np.diff(shares))) < 0).sum() == 1
     found = np.asarray(jax.vmap(jax.vmap(target.to_search_scale))(jnp.asarray(draws.points)))
     mean = (shares * points).sum()
     sd = np.sqrt((shares * (points - mean) ** 2).sum())
@@ -116,17 +119,24 @@ def test_one_mode_is_that_of_the_grid():
     assert abs(draws.log_evidence - log_evidence) < 4 * max(draws.log_evidence_error, 0.02)
 
 
-def test_the_same_key_gives_the_same_draws(two_modes):
+def test_the_same_key_gives_the_same_draws_also_after_an_interruption(two_modes, tmp_path):
     target, *_ = two_modes
-    reported = []
-    first, second = (
-        sample_smc(
-            target, jax.random.key(5), n_draws=1000, progress=lambda *told: reported.append(told)
-        )
-        for _ in range(2)
-    )
+    reported, kept = [], Kept(tmp_path)
+
+    def stopping(what, done, total):
+        reported.append(done)
+        if len(reported) == 2:
+            raise KeyboardInterrupt
+
+    first = sample_smc(target, jax.random.key(5), n_draws=1000)
+    with pytest.raises(KeyboardInterrupt):
+        sample_smc(target, jax.random.key(5), n_draws=1000, progress=stopping, kept=kept)
+    second = sample_smc(target, jax.random.key(5), n_draws=1000, progress=stopping, kept=kept)
     np.testing.assert_array_equal(first.points, second.points)
-    assert reported[0][1] == 1
+    np.testing.assert_array_equal(first.log_evidences, second.log_evidences)
+    assert first.powers == second.powers
+    assert first.acceptances == second.acceptances
+    assert reported == [1, 2, *range(2, len(first.powers))]
 
 
 def test_a_rise_leaves_out_what_is_impossible():

@@ -35,6 +35,13 @@ def calibrate(
         str | None, typer.Option(metavar="NAMES", help="States recorded. All if left out.")
     ] = None,
     noise: options.Noise = "0",
+    conditions: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUES",
+            help="Values that trials take in turn: target=0.05,0.1. Several go together.",
+        ),
+    ] = None,
     output: options.Output = Path("calibration"),
     workers: Annotated[int | None, typer.Option(help="Processes on this machine.")] = None,
     seed: options.Seed = 0,
@@ -76,6 +83,7 @@ def calibrate(
                 method=method,
                 observer=observer,
                 fixed=fixed,
+                conditions=options.columns_of(chosen, conditions),
                 folder=output / SETS,
                 workers=workers,
                 seed=seed,

@@ -158,6 +158,10 @@ SamplingMethodOption = Annotated[
 Draws = Annotated[int, typer.Option(help="Draws of each chain.")]
 Chains = Annotated[int, typer.Option(help="Chains; with smc, populations.")]
 Warmup = Annotated[int, typer.Option(help="Draws before that, which adapt the sampler.")]
+TargetAccept = Annotated[
+    float,
+    typer.Option(help="Closer to 1: smaller steps, where transitions diverge (0.9)."),
+]
 Group = Annotated[
     str | None,
     typer.Option(
@@ -311,3 +315,12 @@ def values_of(task: Any, assignments: Iterable[str] | None) -> dict[str, Any]:
             what = "a whole number" if is_whole else "a number"
             raise InputError(f"{name} must be {what}, got {text!r}") from None
     return values
+
+
+def columns_of(task: Any, texts: Iterable[str] | None) -> dict[str, list[Any]]:
+    """`--conditions NAME=VALUE,VALUE`: the values of each condition, as a task takes them."""
+    columns: dict[str, list[Any]] = {}
+    for text in texts or ():
+        name, _, values = text.partition("=")
+        columns[name] = [values_of(task, [f"{name}={v}"])[name] for v in values.split(",")]
+    return columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,10 +28,12 @@ from motorcost.tasks.supports import Support
 if TYPE_CHECKING:
     from motorcost.posterior.result import Posterior
 
+# What is done so far, beside the posterior, until that is complete.
+SAMPLING = "sampling"
 # Options that say what to do with a study, which may stand beside a file that describes it.
 ALSO_WITH_A_STUDY_FILE = (
-    "data", "output", "method", "draws", "chains", "warmup", "group", "common", "between",
-    "no_predictive", "device", "quiet",
+    "data", "output", "method", "draws", "chains", "warmup", "target_accept", "group", "common",
+    "between", "no_predictive", "device", "quiet",
 )  # fmt: skip
 
 
@@ -64,6 +67,7 @@ def sample(
     draws: options.Draws = 1_000,
     chains: options.Chains = 4,
     warmup: options.Warmup = 200,
+    target_accept: options.TargetAccept = 0.7,
     group: options.Group = None,
     common: options.Common = None,
     between: options.Between = None,
@@ -77,7 +81,7 @@ def sample(
 
     Takes what motorcost fit takes; where parameters can lie is their prior. Writes posterior.nc
     (which mc.load_posterior and ArviZ open), summary.txt, pictures and report.html into the output
-    folder.
+    folder. After an interruption the same command goes on from where it was.
     """
     checks.one_of("--method", method, options.SAMPLERS)
     described = {
@@ -108,6 +112,7 @@ def sample(
         "n_draws": draws,
         "n_chains": chains,
         "n_warmup": warmup,
+        "target_accept": target_accept,
         "predictive": not no_predictive,
     }
     people = _people(study, group, items(common), between)
@@ -145,14 +150,28 @@ def _carry_out(study: Study, output: Path, settings: dict[str, Any], *, quiet: b
     command = shlex.join(["motorcost", *sys.argv[1:]])
     with held(output, "posterior"), showing_progress(quiet=quiet) as progress:
         check_posterior_places(output)
-        post, notes = _sampled(study, settings, progress)
+        try:
+            post, notes = _sampled(study, settings | {"folder": output / SAMPLING}, progress)
+        except KeyboardInterrupt:
+            if not (output / SAMPLING).exists():  # nothing was done yet
+                raise
+            raise InterruptedError(
+                f"interrupted: what was done until then is kept in {output / SAMPLING}; the same "
+                "command goes on from there"
+            ) from None
         progress("report", 0, None)
         report = write_posterior(post, output, notes=notes, command=command)
+        interrupted = any(verdict.startswith("interrupted") for verdict in post.verdicts)
+        if not interrupted:
+            shutil.rmtree(output / SAMPLING, ignore_errors=True)
     if not quiet:
         typer.echo(printable(post.summary()))
         typer.echo(f"\nReport: {printable(report)}")
-    if any(verdict.startswith("interrupted") for verdict in post.verdicts):
-        raise InterruptedError(f"interrupted: the draws until then lie in {output}")
+    if interrupted:
+        raise InterruptedError(
+            f"interrupted: the draws until then lie in {output}; the same command goes on from "
+            "there"
+        )
 
 
 def _sampled(

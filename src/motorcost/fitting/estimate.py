@@ -112,7 +112,7 @@ def fit(
     check_available(method, objective.bounds)
     if max_evaluations is not None:
         checks.whole("max_evaluations", max_evaluations, 1, "the most points a search may try")
-    given_points = [np.asarray(objective.point(values)) for values in starts]
+    given_points = [_given_point(objective, i, values) for i, values in enumerate(starts)]
     size = max(n_starts + len(given_points), 2 * len(objective.names) + 1)
     batched = BatchedObjective(objective, expected=size, priors=priors)
     maxima = _maxima(
@@ -125,6 +125,14 @@ def fit(
         silent if progress is None else progress,
     )
     return _fit_of(objective, maxima, method, size, priors=priors)
+
+
+def _given_point(objective: Objective, number: int, values: Mapping[str, float]) -> np.ndarray:
+    """A start on the search scale; an error names it."""
+    try:
+        return np.asarray(objective.point(values))
+    except InputError as error:
+        raise InputError(f"starts[{number}]: {error}") from None
 
 
 def _with_delays(

@@ -20,6 +20,7 @@ import numpy as np
 from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting.specification import FixedObserver, make_objective, takes_arguments
+from motorcost.model.joining import concatenate
 from motorcost.model.observer import Observer, ObserverLike, ObserverSpec, resolve_observer
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
@@ -31,7 +32,7 @@ from motorcost.posterior.laplace import (
     find_peak,
     normal_draws,
 )
-from motorcost.posterior.nuts import run_nuts
+from motorcost.posterior.nuts import TARGET_ACCEPT, run_nuts
 from motorcost.posterior.priors import Prior, prior_of
 from motorcost.posterior.smc import sample_smc
 from motorcost.posterior.target import Target
@@ -73,7 +74,7 @@ def _by_nuts(target: Target, key: Any, n_draws: int) -> np.ndarray:
         keys[1],
         n_draws=n_draws,
         n_warmup=WARMUP,
-        target_accept=0.7,
+        target_accept=TARGET_ACCEPT,
     ).draws
 
 
@@ -91,7 +92,8 @@ SAMPLERS: dict[str, Sampler] = {"smc": _by_smc, "nuts": _by_nuts, "laplace": _by
 class CalibrationSet:
     """Simulates and samples one data set: the function that `calibrate` sweeps.
 
-    - `priors`: pairs of names and priors; the other fields are as in `calibrate`.
+    - `priors`: pairs of names and priors; `conditions`: pairs of names and values. The other fields
+      are as in `calibrate`.
 
     It returns, for each parameter: `effort_true`; `effort_rank`, how many of `RANKED` draws lie
     below; and `effort_below`, the share of all draws that do.
@@ -104,6 +106,7 @@ class CalibrationSet:
     method: str
     observer: Any
     fixed: tuple[tuple[str, Any], ...]
+    conditions: tuple[tuple[str, tuple[Any, ...]], ...] = ()
 
     def __call__(self, key: Any, data_set: int) -> dict[str, float]:
         """The ranks of one data set, whose number only makes its key differ."""
@@ -137,23 +140,36 @@ class CalibrationSet:
         """The posterior of trials that are simulated with these values."""
         noises = self.observer.parameters if isinstance(self.observer, ObserverSpec) else ()
         of_task = {name: value for name, value in truth.items() if name not in noises}
-        problem = self.task(**dict(self.fixed), **of_task)
         of_observer = {name: value for name, value in truth.items() if name in noises}
         observer = self.observer
         if of_observer:
             observer = observer.with_noises(of_observer)
-        trials = simulate(
-            problem,
-            solve(problem),
-            n_trials=self.n_trials,
-            key=key,
-            observer=resolve_observer(problem, observer),
-        )
+        kinds = self._kinds()
+        parts = []
+        for number, kind in enumerate(kinds):
+            problem = self.task(**dict(self.fixed), **of_task, **kind)
+            trials = simulate(
+                problem,
+                solve(problem),
+                n_trials=len(range(number, self.n_trials, len(kinds))),
+                key=key if len(kinds) == 1 else jax.random.fold_in(key, number),
+                observer=resolve_observer(problem, observer),
+            )
+            # The trials' lengths tell the steps.
+            parts.append(trials.with_conditions(**{n: v for n, v in kind.items() if n != "steps"}))
+        trials = concatenate(parts)
         free = {name: prior.support for name, prior in self.priors}
-        # The trials' lengths tell the steps.
         fixed = {name: value for name, value in self.fixed if name != "steps"}
         objective = make_objective(self.task, trials, free, fixed=fixed, observer=self.observer)
         return Target(objective, tuple(prior for _, prior in self.priors))
+
+    def _kinds(self) -> list[dict[str, Any]]:
+        """The values of the conditions in each kind of trial; trials are of the kinds in turn."""
+        if not self.conditions:
+            return [{}]
+        names = [name for name, _ in self.conditions]
+        columns = [values for _, values in self.conditions]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def calibrate(
@@ -166,6 +182,7 @@ def calibrate(
     method: str = "smc",
     observer: ObserverLike = None,
     fixed: Mapping[str, Any] | None = None,
+    conditions: Mapping[str, Sequence[Any]] | None = None,
     folder: Path | str | None = None,
     workers: int | None = None,
     seed: int = 0,
@@ -181,6 +198,8 @@ def calibrate(
     - `n_trials`: trials in each of `n_sets` data sets.
     - `n_draws`: of each posterior; `method`: how it is sampled.
     - `observer`, `fixed`: as in `fit`.
+    - `conditions`: values that differ between trials, which take them in turn:
+      `{"target": [0.05, 0.1, 0.15]}`; several lists go together.
     - `folder`, `workers`, `progress`: as in `sweep`. The same call continues after an interruption.
     - `seed`: the same seed gives the same data sets.
 
@@ -210,6 +229,7 @@ def calibrate(
         checks.one_of("parameter", name, takes_arguments(task))
         if name in chosen:
             raise InputError(f"{name} cannot be both free and fixed")
+    of_trials = _checked_conditions(task, conditions or {}, [*chosen, *(fixed or {})], n_trials)
     one = CalibrationSet(
         task=task,
         priors=tuple(chosen.items()),
@@ -218,6 +238,7 @@ def calibrate(
         method=method,
         observer=FixedObserver(observer) if isinstance(observer, Observer) else observer,
         fixed=tuple((fixed or {}).items()),
+        conditions=of_trials,
     )
     table = sweep(
         one,
@@ -236,6 +257,30 @@ def calibrate(
         n_trials=n_trials,
         method=method,
     )
+
+
+def _checked_conditions(
+    task: Task, conditions: Mapping[str, Sequence[Any]], others: Sequence[str], n_trials: int
+) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """Conditions as pairs of names and values, as many of each."""
+    columns = []
+    for name, values in conditions.items():
+        checks.one_of("condition", name, takes_arguments(task))
+        if name in others:
+            raise InputError(f"{name} cannot be a condition and free or fixed")
+        numbers = np.asarray(values)
+        if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.number):
+            raise InputError(f"the condition {name} needs a list of numbers, got {values!r}")
+        columns.append((name, tuple(numbers.tolist())))
+    counts = {name: len(values) for name, values in columns}
+    if len(set(counts.values())) > 1:
+        shown = ", ".join(f"{count} of {name}" for name, count in counts.items())
+        raise InputError(f"conditions go together, so there must be as many of each, got {shown}")
+    if columns and not 1 <= len(columns[0][1]) <= n_trials:
+        raise InputError(
+            f"{n_trials} trials cannot have {len(columns[0][1])} different conditions in turn"
+        )
+    return tuple(columns)
 
 
 def _shown(prior: Prior) -> Any:

@@ -14,6 +14,7 @@ import numpy as np
 
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.objective import Objective
 from motorcost.fitting.optimise import search_by_gradient
 from motorcost.fitting.progress import Progress
 from motorcost.fitting.specification import make_objective
@@ -25,8 +26,15 @@ from motorcost.posterior.arviz_groups import (
     predictive_dataset,
     sample_stats_dataset,
 )
+from motorcost.posterior.kept import Kept
 from motorcost.posterior.laplace import DensityOnHost, Peak, covariance_of, dispersed
-from motorcost.posterior.nuts import run_nuts
+from motorcost.posterior.maxima import (
+    first_fit,
+    identity_of,
+    objective_of,
+    require_same_task,
+)
+from motorcost.posterior.nuts import run_nuts, starts_kept
 from motorcost.posterior.population import (
     Alone,
     Parts,
@@ -81,31 +89,26 @@ def sample_people(
     settings: Mapping[str, Any],
     predictive: bool,
     report: Progress,
+    kept: Kept,
 ) -> Posterior:
     """Draw from the posterior of a population and its people; see `sample`."""
-    from motorcost.posterior.sampling import assembled, first_fit, on_search_scale
+    from motorcost.posterior.sampling import assembled, on_search_scale
 
     people, level, levels = _people(trials, group, between)
     _check_names(priors, common, spreads)
     _check_priors(priors, common, group)
-    pooled = first_fit(task, trials, priors, key, search, report)
-    varying = [name for name in pooled.names if name not in common]
-    usual = {c.parameter: c.support for c in pooled.objective.coordinates}
-    prior_by_name = {name: priors[name] or Prior(usual[name]) for name in usual}
-    free = {name: prior_by_name[name].support.grouped_by(group) for name in varying}
-    free |= {name: prior_by_name[name].support for name in pooled.names if name in common}
-    objective = make_objective(
-        task, trials, free, fixed=search["fixed"], observer=search["observer"]
+    objective, told, prior_by_name, varying = _fitted_people(
+        task, trials, priors, key, group, common, search, report, kept, len(people), n_chains
     )
-    report("fitting people", 0, None)
-    told = _told(objective, pooled, varying, len(people), n_chains, report)
     scales = tuple(float(spreads.get(name, _usual_spread(prior_by_name[name]))) for name in varying)
     start, population = _begin(objective, told, prior_by_name, varying, scales, level, n_chains)
     keys = jax.random.split(key, 3)
     peaks = [start] * n_chains
-    starts = dispersed(DensityOnHost(population, n_chains), peaks, keys[0])
+    starts = starts_kept(
+        kept, lambda: dispersed(DensityOnHost(population, n_chains), peaks, keys[0])
+    )
     covariances = np.stack([peak.covariance for peak in peaks])
-    run = run_nuts(population, starts, covariances, keys[1], progress=report, **settings)
+    run = run_nuts(population, starts, covariances, keys[1], progress=report, kept=kept, **settings)
     if run.draws.shape[1] < 2:
         raise KeyboardInterrupt
     stats = {"lp": run.log_density, "acceptance_rate": run.accept}
@@ -131,6 +134,45 @@ def sample_people(
     attributes = {"method": "nuts", "group": group, **settings}
     attributes |= {"alone": json.dumps(_alone_in_words(told, prior_by_name, varying, people))}
     return assembled(groups, attributes, verdicts, key)
+
+
+def _fitted_people(
+    task: Task,
+    trials: Trials,
+    priors: Mapping[str, Prior | None],
+    key: Any,
+    group: str,
+    common: Sequence[str],
+    search: Mapping[str, Any],
+    report: Progress,
+    kept: Kept,
+    n_people: int,
+    n_chains: int,
+) -> tuple[Objective, Told, dict[str, Prior], list[str]]:
+    """The log likelihood of all people with values of their own, what their trials tell, the
+    priors, and the names of parameters that vary."""
+    stored = kept.read("people")
+    pooled = None
+    if stored is None:
+        pooled = first_fit(task, trials, priors, key, search, report)
+    together = objective_of(task, trials, priors, search) if pooled is None else pooled.objective
+    varying = [name for name in together.names if name not in common]
+    usual = {c.parameter: c.support for c in together.coordinates}
+    prior_by_name = {name: priors[name] or Prior(usual[name]) for name in usual}
+    free = {name: prior_by_name[name].support.grouped_by(group) for name in varying}
+    free |= {name: prior_by_name[name].support for name in together.names if name in common}
+    objective = make_objective(
+        task, trials, free, fixed=search["fixed"], observer=search["observer"]
+    )
+    if pooled is not None:
+        report("fitting people", 0, None)
+        told = _told(objective, pooled, varying, n_people, n_chains, report)
+        stored = {**vars(told), **identity_of(objective, told.point)}
+        kept.write("people", stored)
+    assert stored is not None
+    require_same_task(objective, stored)
+    told = Told(**{name: stored[name] for name in Told.__dataclass_fields__})
+    return objective, told, prior_by_name, varying
 
 
 def _people(

@@ -28,7 +28,8 @@ class Posterior(_InferenceData):
 
     Groups: `posterior` (natural units), `sample_stats`, `log_likelihood` (of each trial, at up to
     4,000 draws), `posterior_predictive` (simulated movements, and draws of what the agent believed
-    in the recorded trials), `prior`, `prior_predictive`, `observed_data`.
+    in the recorded trials), `prior` and `prior_predictive` (not of groups of people),
+    `observed_data`.
 
     Examples
     --------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import jax
@@ -12,8 +14,6 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.fitting.estimate import fit
-from motorcost.fitting.fitted import Fit
 from motorcost.fitting.progress import Progress, silent
 from motorcost.fitting.specification import takes_arguments
 from motorcost.model.observer import ObserverLike, ObserverSpec
@@ -25,29 +25,22 @@ from motorcost.posterior.arviz_groups import (
     predictive_dataset,
     sample_stats_dataset,
 )
-from motorcost.posterior.laplace import (
-    DensityOnHost,
-    Peak,
-    dispersed,
-    find_peak,
-    normal_draws,
-)
-from motorcost.posterior.modes import Hill, modes_of
-from motorcost.posterior.nuts import run_nuts
+from motorcost.posterior.kept import Kept, kept_in
+from motorcost.posterior.laplace import DensityOnHost, dispersed, normal_draws
+from motorcost.posterior.maxima import Maxima, find_maxima
+from motorcost.posterior.modes import modes_of
+from motorcost.posterior.nuts import TARGET_ACCEPT, run_nuts, starts_kept
 from motorcost.posterior.priors import Prior, prior_of
 from motorcost.posterior.result import Posterior
 from motorcost.posterior.smc import sample_smc
 from motorcost.posterior.target import Target
-from motorcost.posterior.words import convergence_table, mixing, too_narrow, verdicts_of_chains
+from motorcost.posterior.words import convergence_table, mixing, verdicts_of_chains
 from motorcost.tasks import parameters as declared_parameters
 from motorcost.tasks.declare import Task
-from motorcost.tasks.supports import Support
 
 Priors = Mapping[str, Any] | Sequence[str]
 SamplingMethod = Literal["nuts", "smc", "laplace"]
 METHODS = ("nuts", "smc", "laplace")
-# Maxima of the posterior from which chains begin: those at most this much below the best.
-WITHIN_REACH = 10.0
 # Draws of the prior that are kept.
 PRIOR_DRAWS = 1_000
 
@@ -68,10 +61,11 @@ def sample(
     n_chains: int = 4,
     n_draws: int = 1_000,
     n_warmup: int = 200,
-    target_accept: float = 0.7,
+    target_accept: float = TARGET_ACCEPT,
     n_starts: int = 6,
     starts: Sequence[Mapping[str, float]] = (),
     predictive: bool = True,
+    folder: Path | str | None = None,
     progress: Progress | None = None,
 ) -> Posterior:
     """Draw parameters from their posterior, given trials.
@@ -91,6 +85,8 @@ def sample(
     - `target_accept`: for "nuts", larger values take smaller steps.
     - `n_starts`, `starts`: of the fit that comes first.
     - `predictive`: whether to simulate movements and infer beliefs at some of the draws.
+    - `folder`: where to keep what is done, so that the same call goes on after an interruption,
+      with the draws of an undisturbed run. Delete it when the posterior is saved.
     - `progress`: called with what is being done, how much is done, and of how much.
 
     Returns a `Posterior`, which ArviZ opens. Interrupted (Ctrl-C) while chains run, it returns the
@@ -122,33 +118,40 @@ def sample(
         raise InputError(f"target_accept lies between 0 and 1, got {target_accept!r}")
     report = silent if progress is None else progress
     by_name = priors_by_name(task, priors, observer)
-    settings = {"n_draws": n_draws, "n_warmup": n_warmup, "target_accept": target_accept}
-    search = {"fixed": fixed, "observer": observer, "n_starts": n_starts, "starts": starts}
-    if group is not None:
-        from motorcost.posterior.people import sample_people
-
-        if method != "nuts":
-            raise InputError(f'groups are sampled by method="nuts", not {method!r}')
-        return sample_people(
-            task,
-            trials,
-            by_name,
-            key=key,
-            group=group,
-            common=common,
-            spreads=spreads or {},
-            between=between,
-            search=search,
-            n_chains=n_chains,
-            settings=settings,
-            predictive=predictive,
-            report=report,
-        )
-    if common or spreads or between is not None:
+    settings: dict[str, Any] = {
+        "n_draws": n_draws,
+        "n_warmup": n_warmup,
+        "target_accept": target_accept,
+    }
+    search: dict[str, Any] = {
+        "fixed": fixed,
+        "observer": observer,
+        "n_starts": n_starts,
+        "starts": starts,
+    }
+    people: dict[str, Any] = {"common": tuple(common), "spreads": spreads or {}, "between": between}
+    if group is None and any(people.values()):
         raise InputError("common, spreads and between need group=, the condition that people are")
-    found = first_fit(task, trials, by_name, key, search, report)
-    target = target_of(found, by_name)
-    return _sampled(target, found, method, key, n_chains, settings, predictive, report)
+    if group is not None and method != "nuts":
+        raise InputError(f'groups are sampled by method="nuts", not {method!r}')
+    # By these a folder tells one sampling from another.
+    about: dict[str, Any] = {
+        "key": key,
+        "method": method,
+        "priors": by_name,
+        "n_chains": n_chains,
+        "group": group,
+    }
+    function = partial(sample, task, trials, **about, **settings, **search, **people)
+    chains: dict[str, Any] = {"n_chains": n_chains, "settings": settings, "predictive": predictive}
+    with kept_in(folder, function) as kept:
+        if group is not None:
+            from motorcost.posterior.people import sample_people
+
+            of_people = partial(sample_people, task, trials, by_name, key=key, group=group)
+            return of_people(**people, search=search, **chains, report=report, kept=kept)
+        target, maxima = find_maxima(task, trials, by_name, key, search, report, kept)
+        return _sampled(target, maxima, method, key, **chains, report=report, kept=kept)
 
 
 def priors_by_name(task: Task, priors: Priors, observer: ObserverLike) -> dict[str, Prior | None]:
@@ -163,7 +166,7 @@ def priors_by_name(task: Task, priors: Priors, observer: ObserverLike) -> dict[s
         if callable(task) and name not in noises:
             checks.one_of("parameter", name, [*takes_arguments(task), *noises])
         usual = declared[name].support if name in declared else None
-        if prior is None and name in declared and usual is None:
+        if prior is None and name not in noises and usual is None:
             raise InputError(
                 f"{name} has no usual prior: give one, as in priors={{'{name}': "
                 "mc.LogNormal(median, sd)}"
@@ -172,53 +175,22 @@ def priors_by_name(task: Task, priors: Priors, observer: ObserverLike) -> dict[s
     return found
 
 
-def first_fit(
-    task: Task,
-    trials: Trials,
-    priors: Mapping[str, Prior | None],
-    key: Any,
-    search: Mapping[str, Any],
-    report: Progress,
-) -> Fit:
-    """The maxima of the posterior, from which samplers begin."""
-    free: dict[str, Support | None] = {
-        name: None if prior is None else prior.support for name, prior in priors.items()
-    }
-    found = fit(task, trials, free, key=key, priors=True, progress=report, **search)
-    if found.interrupted:
-        raise KeyboardInterrupt
-    for values in search["starts"]:
-        point = np.asarray(found.objective.point(values))
-        value = float(found.objective.log_likelihoods(jnp.asarray(point)).sum())
-        if not np.isfinite(value):
-            shown = ", ".join(f"{name}={number:g}" for name, number in values.items())
-            raise InputError(f"the trials have no likelihood at the start {shown}: it is -inf")
-    return found
-
-
-def target_of(found: Fit, priors: Mapping[str, Prior | None]) -> Target:
-    """The posterior density of a fit's trials; usual supports stand for priors that were left
-    out."""
-    supports = {c.parameter: c.support for c in found.objective.coordinates}
-    in_order = [priors[name] or Prior(support) for name, support in supports.items()]
-    return Target(found.objective, tuple(in_order))
-
-
 def _sampled(
     target: Target,
-    found: Fit,
+    maxima: Maxima,
     method: SamplingMethod,
     key: Any,
+    *,
     n_chains: int,
     settings: Mapping[str, Any],
     predictive: bool,
     report: Progress,
+    kept: Kept,
 ) -> Posterior:
     n_draws = settings["n_draws"]
     keys = jax.random.split(key, 4)
     attributes: dict[str, Any] = {"method": method, **settings}
-    peaks, hills = peaks_of(target, found)
-    best = peaks[0]
+    peaks, best = maxima.peaks, maxima.peaks[0]
     verdicts: list[str] = []
     if method == "laplace":
         free = normal_draws(best, keys[0], n_chains, n_draws)
@@ -232,7 +204,7 @@ def _sampled(
             verdicts.append(f"{len(peaks)} maxima were found, of which this is one")
     elif method == "smc":
         drawn = sample_smc(
-            target, keys[0], n_draws=n_draws, n_populations=n_chains, progress=report
+            target, keys[0], n_draws=n_draws, n_populations=n_chains, progress=report, kept=kept
         )
         free = drawn.points
         stats = {"lp": np.full(free.shape[:2], np.nan)}
@@ -245,13 +217,16 @@ def _sampled(
                 f"{len(peaks)} maxima were found, and only {n_chains} of them have a chain: use "
                 'n_chains= or method="smc"'
             )
-        starts = dispersed(DensityOnHost(target, found.size), chains, keys[1])
+        starts = starts_kept(
+            kept, lambda: dispersed(DensityOnHost(target, maxima.size), chains, keys[1])
+        )
         run = run_nuts(
             target,
             starts,
             np.stack([peak.covariance for peak in chains]),
             keys[0],
             progress=report,
+            kept=kept,
             **settings,
         )
         free = run.draws
@@ -266,10 +241,10 @@ def _sampled(
             if free.shape[1] < 2:
                 raise KeyboardInterrupt
     points = on_search_scale(target, free)
-    posterior = parameters_dataset(found.objective, points)
-    modes = modes_of(points, hills)
+    posterior = parameters_dataset(target.objective, points)
+    modes = modes_of(points, maxima.hills)
     verdicts += _verdicts(method, posterior, stats, modes, settings)
-    verdicts += too_narrow(found)
+    verdicts += maxima.verdicts
     report("predicting", 0, None)
     groups = _groups(target, posterior, points, stats, keys[2], predictive=predictive)
     return assembled(groups, attributes, verdicts, key)
@@ -287,37 +262,6 @@ def _verdicts(
     accept = settings["target_accept"]
     of_chains = verdicts_of_chains(posterior, dict(stats), target_accept=accept)
     return [*([apart] if apart else []), *of_chains]
-
-
-def peaks_of(target: Target, found: Fit) -> tuple[list[Peak], list[Hill]]:
-    """The maxima of the posterior on the unconstrained scale, the highest first, and on the search
-    scale, within reach of the best."""
-    evaluate = DensityOnHost(target, found.size)
-    peaks: list[Peak] = []
-    for maximum in found.maxima:
-        if maximum.below > WITHIN_REACH:
-            continue
-        start = np.asarray(target.to_unconstrained(jnp.asarray(maximum.point)))
-        peak = find_peak(evaluate, start)
-        if all(_apart(peak, other) for other in peaks):
-            peaks.append(peak)
-    peaks.sort(key=lambda peak: -peak.log_density)
-    return peaks, [_hill(target, peak, peaks[0].log_density) for peak in peaks]
-
-
-def _apart(peak: Peak, other: Peak) -> bool:
-    """Whether two maxima are different ones: more than half a standard error apart."""
-    gap = peak.point - other.point
-    return bool(gap @ np.linalg.solve(other.covariance, gap) > 0.25)
-
-
-def _hill(target: Target, peak: Peak, best: float) -> Hill:
-    """A maximum on the search scale, with the parameters there."""
-    slopes = np.asarray(jax.jacfwd(target.to_search_scale)(jnp.asarray(peak.point)))
-    point = np.asarray(target.to_search_scale(jnp.asarray(peak.point)))
-    covariance = slopes @ peak.covariance @ slopes.T
-    values = {name: float(value) for name, value in target.objective.values(point).items()}
-    return Hill(point, np.linalg.pinv(covariance), peak.log_density - best, values)
 
 
 def on_search_scale(density: Any, free: np.ndarray) -> np.ndarray:

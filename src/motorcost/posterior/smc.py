@@ -13,7 +13,9 @@ likelihoods are therefore kept with the particles, and one program does everythi
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -29,6 +31,7 @@ from motorcost.errors import ConvergenceError
 from motorcost.fitting.batching import cores_to_use
 from motorcost.fitting.progress import Progress, silent
 from motorcost.numerics.compiling import lean_jit
+from motorcost.posterior.kept import Kept
 from motorcost.posterior.target import IMPOSSIBLE, Target
 
 # States that each chain gives at a power of the likelihood.
@@ -102,13 +105,14 @@ def sample_smc(
     n_draws: int = 1000,
     n_populations: int = 4,
     progress: Progress = silent,
+    kept: Kept | None = None,
 ) -> SmcDraws:
     """Draw from a posterior that may have several modes and jumps, and find its evidence.
 
     - `n_draws`: draws of each population; it has as many particles, at least `LEAST_PARTICLES`.
     - `n_populations`: independent ones, whose spread tells the error of the evidence and of the
       weights of modes. They share the powers of the likelihood.
-    - `progress`: called once for each power.
+    - `progress`: called once for each power. `kept`: where the particles of the last one are.
 
     Raises `ConvergenceError` if no draw of the prior can have made the trials.
     """
@@ -116,42 +120,97 @@ def sample_smc(
     checks.whole("n_populations", n_populations, 1, "independent populations")
     chains = -(-max(n_draws, LEAST_PARTICLES) // STATES)
     stages = _Stages(target, n_populations, chains)
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
     p = len(target.objective.coordinates)
-    nowhere = np.zeros((n_populations, chains, p))
-    # At power 0 every step is a draw from the prior, wherever it begins.
-    particles, _ = stages.run(key, nowhere, nowhere[..., 0], nowhere, 0.0, 1.0, 1)
-    _require_possible(particles.log_likelihoods)
-    powers, acceptances = [0.0], []
-    log_evidences, length, acceptance = np.zeros(n_populations), 1.0, OPTIMAL_ACCEPTANCE
-    while powers[-1] < 1:
-        progress("raising the likelihood", len(powers), None)
-        if len(powers) > MOST_POWERS:
+    store = Kept() if kept is None else kept
+    stored = store.read("populations")
+    if stored is None:
+        nowhere = np.zeros((n_populations, chains, p))
+        # At power 0 every step is a draw from the prior, wherever it begins.
+        particles, _ = stages.run(key, nowhere, nowhere[..., 0], nowhere, 0.0, 1.0, 1)
+        _require_possible(particles.log_likelihoods)
+        at = _Tempered(key, particles, n_populations)
+        store.write("populations", at.as_arrays())
+    else:
+        at = _Tempered.restored(key, stored)
+    while at.powers[-1] < 1:
+        progress("raising the likelihood", len(at.powers), None)
+        if len(at.powers) > MOST_POWERS:
             raise ConvergenceError(
-                f"after {MOST_POWERS} steps the likelihood is at power {powers[-1]:.2g} only: the "
-                "priors reach far from what the trials allow; choose narrower ones"
+                f"after {MOST_POWERS} steps the likelihood is at power {at.powers[-1]:.2g} only: "
+                "the priors reach far from what the trials allow; choose narrower ones"
             )
+        at.rise(stages, chains)
+        store.write("populations", at.as_arrays())
+    chosen = np.linspace(0, chains * STATES - 1, n_draws).round().astype(int)
+    return SmcDraws(
+        points=at.particles.points.reshape(n_populations, -1, p)[:, chosen],
+        log_evidences=at.log_evidences,
+        powers=tuple(at.powers),
+        acceptances=tuple(at.acceptances),
+        effective_sizes=_effective_sizes(at.particles.points),
+    )
+
+
+class _Tempered:
+    """Populations at a power of the likelihood, with all that the next power follows from."""
+
+    def __init__(self, key: Any, particles: _Particles, n_populations: int) -> None:
+        self.key, self.particles = key, particles
+        self.rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+        self.powers, self.acceptances = [0.0], list[float]()
+        self.log_evidences = np.zeros(n_populations)
+        self.length = 1.0
+
+    def rise(self, stages: _Stages, chains: int) -> None:
+        """Go on to the next power."""
+        powers, particles = self.powers, self.particles
+        populations = len(particles.points)
         rise = _next_rise(particles.log_likelihoods, 1 - powers[-1])
         power = 1.0 if rise == 1 - powers[-1] else powers[-1] + rise
-        log_weights = rise * particles.log_likelihoods.reshape(n_populations, -1)
-        log_evidences += np.logaddexp.reduce(log_weights, axis=1) - math.log(log_weights.shape[1])
-        starts, of_starts = _chosen(rng, particles, log_weights, chains)
-        reference, _ = _chosen(rng, particles, log_weights, log_weights.shape[1])
+        log_weights = rise * particles.log_likelihoods.reshape(populations, -1)
+        increase = np.logaddexp.reduce(log_weights, axis=1) - math.log(log_weights.shape[1])
+        starts, of_starts = _chosen(self.rng, particles, log_weights, chains)
+        reference, _ = _chosen(self.rng, particles, log_weights, log_weights.shape[1])
         wanted = ACCEPTED_AT_LAST if power == 1 else ACCEPTED_ON_THE_WAY
+        acceptance = self.acceptances[-1] if self.acceptances else OPTIMAL_ACCEPTANCE
         steps = int(np.clip(math.ceil(wanted / max(acceptance, 0.01)), 1, MOST_STEPS))
-        key = jax.random.fold_in(key, len(powers))
-        particles, acceptance = stages.run(key, starts, of_starts, reference, power, length, steps)
-        length *= math.exp(2 * (acceptance - OPTIMAL_ACCEPTANCE))
+        self.key = jax.random.fold_in(self.key, len(powers))
+        self.particles, acceptance = stages.run(
+            self.key, starts, of_starts, reference, power, self.length, steps
+        )
+        self.log_evidences = self.log_evidences + increase
+        self.length *= math.exp(2 * (acceptance - OPTIMAL_ACCEPTANCE))
         powers.append(power)
-        acceptances.append(acceptance)
-    kept = np.linspace(0, chains * STATES - 1, n_draws).round().astype(int)
-    return SmcDraws(
-        points=particles.points.reshape(n_populations, -1, p)[:, kept],
-        log_evidences=log_evidences,
-        powers=tuple(powers),
-        acceptances=tuple(acceptances),
-        effective_sizes=_effective_sizes(particles.points),
-    )
+        self.acceptances.append(acceptance)
+
+    def as_arrays(self) -> dict[str, np.ndarray]:
+        """Everything, to be written into a file."""
+        return {
+            "key": np.asarray(jax.random.key_data(self.key)),
+            "rng": np.asarray(json.dumps(self.rng.bit_generator.state)),
+            "points": self.particles.points,
+            "log_likelihoods": self.particles.log_likelihoods,
+            "powers": np.array(self.powers),
+            "acceptances": np.array(self.acceptances),
+            "log_evidences": self.log_evidences,
+            "length": np.asarray(self.length),
+        }
+
+    @classmethod
+    def restored(cls, key: Any, stored: Mapping[str, np.ndarray]) -> _Tempered:
+        """What `as_arrays` returned; `key` tells the kind of random numbers."""
+        particles = _Particles(stored["points"], stored["log_likelihoods"])
+        at = cls(key, particles, len(particles.points))
+        if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+            impl = jax.random.key_impl(key)
+            at.key = jax.random.wrap_key_data(jnp.asarray(stored["key"]), impl=impl)
+        else:
+            at.key = jnp.asarray(stored["key"])
+        at.rng.bit_generator.state = json.loads(str(stored["rng"]))
+        at.powers = stored["powers"].tolist()
+        at.acceptances = stored["acceptances"].tolist()
+        at.log_evidences, at.length = stored["log_evidences"], float(stored["length"])
+        return at
 
 
 class _Stages:

@@ -93,8 +93,8 @@ def _standing_still(posterior: Dataset) -> list[str]:
         return []
     which = ", ".join(str(chain) for chain in still)
     return [
-        f"chains that did not move: {which} of {len(stays)}. Nothing in this posterior can be "
-        "relied on: check priors and recording noise, or begin elsewhere (starts=)"
+        f"{len(still)} of {len(stays)} chains did not move (chain {which}). Nothing in this "
+        "posterior can be relied on: check priors and recording noise, or begin elsewhere (starts=)"
     ]
 
 
