@@ -344,7 +344,7 @@ def _stacked(
 
         if not names and own is None:
             return with_leading_axis(make({}, None))
-        columns = np.array(rows).reshape(len(rows), len(names)).T
+        columns: Any = np.array(rows).reshape(len(rows), len(names)).T
         try:
             return jax.vmap(make)(dict(zip(names, columns, strict=True)), own)
         except jax.errors.JAXTypeError:  # a task in plain NumPy takes one condition at a time

@@ -150,7 +150,8 @@ def log_likelihoods_at(
         filled = index >= 0
         counts = None if weights is None else jnp.where(filled, weights[:, index], 0.0)
         shared, own_samples = (samples, None) if observed is None else (samples[0], samples)
-        group = Group(*first_entry(models), shared, starts, complete)
+        problem, policy, observer = first_entry(models)
+        group = Group(problem, policy, observer, shared, starts, complete)
         of_group, _, _, per_trial = log_likelihoods_of(
             models, group, own_samples, counts, structure, accuracy
         )
