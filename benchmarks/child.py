@@ -18,7 +18,8 @@ from typing import Any
 
 IMPORTS = ("import-jax", "import")
 CALLS = ("likelihood", "gradient", "fit")
-JOBS = (*IMPORTS, *CALLS, *(f"first-{of}{call}" for of in ("", "straight-") for call in CALLS))
+FIRST = (f"first-{of}{call}" for of in ("", "straight-") for call in CALLS)
+JOBS = (*IMPORTS, *CALLS, *FIRST, "first-lab-fit")
 
 
 def main() -> None:
@@ -52,6 +53,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     import numpy as np
 
     import core
+    import lab
     import motorcost as mc
     from cases import FULL, QUICK, Reaching, point, recorded, value, value_and_gradient
 
@@ -65,7 +67,10 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     many = mc.Trials(observed, trials.times)
     straight = "straight" in args.job
     call: Callable[[], Any]
-    if args.job.endswith("fit"):
+    if args.job == "first-lab-fit":
+        reaches = lab.reaches(4 if args.quick else 40)
+        call = partial(lab.fitted, reaches, scale.starts, 1, scale.max_evaluations)
+    elif args.job.endswith("fit"):
         call = partial(core.our_fit, trials, scale)
         if straight:
             call = core.straight_fit(case, trials, scale)

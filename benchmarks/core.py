@@ -13,6 +13,7 @@ import motorcost as mc
 import straight
 from cases import (
     BOUNDS,
+    DEFAULTS,
     LOG_DEFAULTS,
     NAMES,
     Reaching,
@@ -32,6 +33,14 @@ def comparisons(scale: Scale) -> Iterator[Comparison]:
     yield Comparison("solve", "straight", partial(_solves, case), 51, agree=1e-9)
     yield Comparison(
         "log likelihood", "straight", partial(values, case, scale.trials), 51, agree=1e-9
+    )
+    yield Comparison(
+        "log likelihood of an array, in a jit",
+        "straight",
+        partial(_of_array, case, scale.trials),
+        51,
+        agree=1e-9,
+        aim=5.0,
     )
     yield Comparison(
         "value and gradient", "straight", partial(_gradients, case, scale.trials), 31, agree=1e-7
@@ -63,6 +72,14 @@ def comparisons(scale: Scale) -> Iterator[Comparison]:
         agree=same,
         aim=60.0,
     )
+    many = 2 if scale.once else 20
+    yield Comparison(
+        f"recovery of {many} data sets",
+        "one fit each",
+        partial(_recoveries, scale, many),
+        3,
+        aim=2.0,
+    )
 
 
 def _solves(case: Reaching) -> tuple[Run, Run]:
@@ -79,6 +96,18 @@ def _solves(case: Reaching) -> tuple[Run, Run]:
 def values(case: Reaching, n_trials: int) -> tuple[Run, Run]:
     arguments = point(), recorded(case, n_trials)
     return partial(value(case), *arguments), partial(value(case, "straight"), *arguments)
+
+
+def _of_array(case: Reaching, n_trials: int) -> tuple[Run, Run]:
+    """As in a user's own program, in which nothing but shapes is known of samples and problem."""
+    trials = recorded(case, n_trials)
+
+    @jax.jit
+    def ours(point: Any, observed: Any) -> Any:
+        return mc.log_likelihood(case.problem(point), observed)
+
+    theirs = partial(value(case, "straight"), point(), trials)
+    return partial(ours, point(), trials.observed), theirs
 
 
 def gradient_beside_value(case: Reaching, n_trials: int) -> tuple[Run, Run]:
@@ -158,3 +187,20 @@ def straight_fit(case: Reaching, trials: mc.Trials, scale: Scale) -> Run:
 def _fits(case: Reaching, scale: Scale) -> tuple[Run, Run]:
     trials = recorded(case, scale.trials)
     return lambda: our_fit(trials, scale), straight_fit(case, trials, scale)
+
+
+def _recoveries(scale: Scale, sets: int) -> tuple[Run, Run]:
+    """Data sets of 20 trials, fitted side by side (and simulated, which is next to nothing), and
+    one after the other."""
+    n_trials = 3 if scale.once else 20
+    recovery = mc.Recovery(mc.tasks.reaching, NAMES, n_trials=n_trials, n_starts=scale.starts)
+    keys = jax.random.split(jax.random.key(2), sets)
+    columns = {name: np.full(sets, value) for name, value in zip(NAMES, DEFAULTS, strict=True)}
+    problem = mc.tasks.reaching()
+    policy = mc.solve(problem)
+    data = [mc.simulate(problem, policy, n_trials=n_trials, key=key) for key in keys]
+
+    def side_by_side() -> Any:
+        return recovery(keys=keys, **columns)["log_likelihood"]
+
+    return side_by_side, lambda: [our_fit(trials, scale) for trials in data]

@@ -20,7 +20,7 @@ import numpy as np
 
 import core
 import motorcost as mc
-from cases import Reaching, Scale, recorded
+from cases import Reaching, Scale, point, recorded
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.specification import make_objective
 from motorcost.inference.grouping import group_trials
@@ -66,6 +66,13 @@ def comparisons(scale: Scale) -> Iterator[Comparison]:
         3,
         aim=1 / 1.5,
     )
+    yield Comparison(
+        "positions with noise: value and gradient",
+        "log likelihood",
+        partial(_positions_gradient, case, scale),
+        15,
+        aim=1 / 2.5,
+    )
 
 
 def _lab_fit(case: Reaching, scale: Scale, count: int) -> tuple[Run, Run]:
@@ -75,12 +82,26 @@ def _lab_fit(case: Reaching, scale: Scale, count: int) -> tuple[Run, Run]:
     )
 
 
-def _positions_fit(case: Reaching, scale: Scale) -> tuple[Run, Run]:
-    usual = recorded(case, scale.trials)
+def _positions(usual: mc.Trials) -> mc.Trials:
+    """The positions of these trials, recorded with noise of 1 mm."""
     noise = 1e-3 * np.random.default_rng(0).standard_normal(usual.observed[:, :, :1].shape)
-    positions = mc.Trials.recorded(
+    return mc.Trials.recorded(
         np.asarray(usual.observed)[:, :, :1] + noise, dt=usual.dt, channels=["position"]
     )
+
+
+def _positions_gradient(case: Reaching, scale: Scale) -> tuple[Run, Run]:
+    trials = _positions(recorded(case, scale.trials))
+
+    def ours(point: Any) -> Any:
+        return mc.log_likelihood(case.problem(point), trials, observer=OBSERVER)
+
+    return partial(jax.jit(jax.value_and_grad(ours)), point()), partial(jax.jit(ours), point())
+
+
+def _positions_fit(case: Reaching, scale: Scale) -> tuple[Run, Run]:
+    usual = recorded(case, scale.trials)
+    positions = _positions(usual)
 
     def of_positions() -> float:
         return core.our_fit(positions, scale, observer=OBSERVER)

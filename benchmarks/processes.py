@@ -35,6 +35,15 @@ def comparisons(scale: Scale) -> Iterator[Comparison]:
         _pair(whole, "first-fit", "first-straight-fit"),
         2,
         cold=True,
+        most=8.0,
+    )
+    yield Comparison(
+        "own targets and lengths, first fit: a new process",
+        "one target",
+        _pair(whole, "first-lab-fit", "first-fit"),
+        2,
+        cold=True,
+        most=20.0,
     )
     many = scale.trials if scale.once else 10_000
     for what, job, n_trials in (

@@ -32,7 +32,7 @@ class Comparison:
     - `repeats`: how many turns each gets, after one that is not counted (unless `cold`).
     - `agree`: the relative difference that their results may have, None if they are not the
       same thing.
-    - `aim`: the ratio that is aimed at, if there is one.
+    - `aim`: the ratio that is aimed at, if there is one; `most`: the seconds that `what` may take.
     """
 
     what: str
@@ -42,6 +42,7 @@ class Comparison:
     agree: float | None = None
     cold: bool = False
     aim: float | None = None
+    most: float | None = None
 
     @property
     def name(self) -> str:
@@ -63,11 +64,18 @@ class Row:
     high: float
     repeats: int
     aim: float | None = None
+    most: float | None = None
+
+    @property
+    def has_aim(self) -> bool:
+        """Whether something is aimed at."""
+        return self.aim is not None or self.most is not None
 
     @property
     def missed(self) -> bool:
-        """Whether the ratio is below what is aimed at."""
-        return self.aim is not None and self.ratio < self.aim
+        """Whether the ratio is below, or the time above, what is aimed at."""
+        too_low = self.aim is not None and self.ratio < self.aim
+        return too_low or (self.most is not None and self.seconds > self.most)
 
 
 def compare(comparison: Comparison, repeats: int | None = None) -> Row:
@@ -92,6 +100,7 @@ def compare(comparison: Comparison, repeats: int | None = None) -> Row:
         high=float(high),
         repeats=repeats,
         aim=comparison.aim,
+        most=comparison.most,
     )
 
 
@@ -119,10 +128,12 @@ HEADER = (
 def table_row(row: Row) -> str:
     """A row of the table."""
     quartiles = f"{_short(row.low)} to {_short(row.high)}"
+    aims = [] if row.aim is None else [_short(row.aim)]
+    aims += [] if row.most is None else [f"{_short(row.most)} s"]
     return (
         f"{row.what:<50}{_time(row.seconds):>11}   {row.against:<34}"
         f"{_time(row.against_seconds):>11}{_short(row.ratio):>8}  {quartiles:<16}"
-        + ("" if row.aim is None else f"{_short(row.aim):>6}{' missed' if row.missed else ''}")
+        + f"{' '.join(aims):>6}{' missed' if row.missed else ''}".rstrip()
     )
 
 

@@ -342,6 +342,37 @@ def test_similar_lengths_share_one_compilation():
     assert sorted(i for _, index in found for i in index.ravel().tolist()) == list(range(6))
 
 
+@pytest.mark.parametrize("many", [1, 20])  # with 20 trials of one kind, kinds form two groups
+def test_each_kind_is_handed_what_it_has_of_its_own(many):
+    targets = np.array([0.3, *[0.2] * many, 0.1, 0.3, 0.4, 0.15])
+    lengths = [8, *[8] * many, 8, 7, 9, 9]
+    samples = [np.zeros((length, 2)) for length in lengths]
+    trials = mc.Trials.recorded(
+        samples, dt=0.01, channels=["place", "target"], conditions={"target": targets}
+    )
+    kinds = sorted(set(zip(lengths, targets.tolist(), strict=True)))
+    efforts = jnp.arange(1.0, len(kinds) + 1)
+
+    def task(steps, target, **others):
+        (own,) = others.values()
+        return walk(effort=own["effort"], target=target, steps=steps)
+
+    found = list(group_trials(task, trials, None, SEEN, own={"effort": efforts}))
+    assert len(found) == (1 if many == 1 else 2)
+    for group, index in found:
+        for trial, problem in zip(index[:, 0], group.problem.R[:, 0, 0, 0], strict=True):
+            assert problem == efforts[kinds.index((lengths[trial], targets[trial]))]
+
+
+def test_a_task_is_traced_once_for_each_length():
+    samples = [np.zeros((length, 2)) for length in (6, 7, 9)]
+    trials = mc.Trials.recorded(samples, dt=0.01, channels=["place", "target"])
+    model = make_objective(walk, trials, {"effort": EFFORT}, observer=SEEN)
+    before = len(TRACES)
+    jax.eval_shape(model.log_likelihoods, jnp.zeros(1))
+    assert sorted(TRACES[before:]) == [6, 7, 9]
+
+
 def test_padding_a_problem_leaves_what_the_agent_does():
     problem = EVERY_NOISE(steps=8)
     longer = problem.padded(11)

@@ -72,3 +72,13 @@ def test_is_definite_agrees_with_eigenvalues(semi):
             continue  # rounding decides
         expected = lowest >= -linalg.EIGENVALUE_ROUNDING if semi else lowest > 0
         assert bool(linalg.is_definite(jnp.asarray(M), semi=semi)) == expected
+
+
+@pytest.mark.parametrize("places", [[], [0, 1, 2, 3, 4, 5], [1, 2, 4], [0, 3, 5], [5]])
+def test_places_are_taken_and_filled_as_by_indexing(places):
+    array = np.arange(24.0).reshape(6, 4)
+    assert_allclose(linalg.at_places(jnp.asarray(array), places), array[places])
+    assert_allclose(linalg.at_places(jnp.asarray(array.T), places, axis=-1), array.T[:, places])
+    values, filled = -np.arange(4.0 * len(places)).reshape(-1, 4), array.copy()
+    filled[places] = values
+    assert_allclose(linalg.with_places(jnp.asarray(array), places, jnp.asarray(values)), filled)

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.inference.fully_observed import innovation_rank
-from motorcost.inference.grouping import KIND, group_trials, kinds_of
+from motorcost.inference.grouping import OWN, group_trials, kinds_of
 from motorcost.inference.likelihood import log_likelihoods_at
 from motorcost.inference.structure import UNKNOWN, Structure
 from motorcost.model.joint import can_vary
@@ -187,14 +187,13 @@ class Objective(eqx.Module):
         """The problem and observer at a point, as a function of steps and conditions.
 
         With `columns`, the point's last entry is the number of the data set whose values of these
-        parameters are taken. There may be a point for each kind of trials, as rows of an array: the
-        function then takes the number of the kind too.
+        parameters are taken. What a kind of trials has of its own (see `group_trials`) are values
+        of the free parameters, which take the place of those at the point.
         """
+        at_point = self.free_values(point)
 
         def make(steps: int, **conditions: Any) -> tuple[Problem, Observer]:
-            if KIND in conditions:
-                number = jnp.asarray(conditions.pop(KIND)).astype(int)
-                return self.at(point[number], columns)(steps=steps, **conditions)
+            of_groups = conditions.pop(OWN, at_point)
             fixed = dict(self.fixed)
             if columns:
                 data_set = jnp.asarray(point[len(self.coordinates)]).astype(int)
@@ -206,7 +205,12 @@ class Objective(eqx.Module):
             for grouping in self.groupings:
                 if not grouping.task_takes_it:
                     del conditions[grouping.label]
-            free = self._parameters(point, indices)
+            free = {
+                c.parameter: of_groups[c.parameter][
+                    0 if c.support.per is None else indices[c.support.per]
+                ]
+                for c in self.coordinates
+            }
             noises = {c.parameter for c in self.coordinates if c.of_observer}
             of_task = {name: value for name, value in free.items() if name not in noises}
             problem = self.task(steps=steps, **fixed, **of_task, **conditions)
@@ -217,14 +221,13 @@ class Objective(eqx.Module):
 
         return make
 
-    def _parameters(self, point: Any, indices: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of the free parameters in the groups of these numbers, by name."""
+    def free_values(self, points: Any) -> dict[str, Array]:
+        """The values of the free parameters at `points` (..., p), by name: (..., group)."""
         values = {}
         for name in dict.fromkeys(c.parameter for c in self.coordinates):
-            indices_of_groups = [i for i, c in enumerate(self.coordinates) if c.parameter == name]
-            support = self.coordinates[indices_of_groups[0]].support
-            of_groups = support.from_search_scale(point[np.array(indices_of_groups)])
-            values[name] = of_groups[0 if support.per is None else indices[support.per]]
+            indices = [i for i, c in enumerate(self.coordinates) if c.parameter == name]
+            support = self.coordinates[indices[0]].support
+            values[name] = support.from_search_scale(points[..., np.array(indices)])
         return values
 
     def log_likelihoods(self, point: Point) -> Float[Array, " N"]:
@@ -283,17 +286,16 @@ def evaluate(
         copies = jnp.repeat(points[:, None], objective.n_problems, axis=1)
 
     def values_at(copies: Float[Array, "S *kinds p"]) -> tuple[Array, Array]:
-        data_set = jnp.broadcast_to(
-            which.reshape(-1, *[1] * (copies.ndim - 1)), (*copies.shape[:-1], 1)
-        )
+        of_point = points if with_scores else copies
+        at = jnp.concatenate([of_point, which[:, None].astype(float)], axis=-1)
         values, per_trial = log_likelihoods_at(
-            lambda point: objective.at(point, data.columns),
-            jnp.concatenate([copies, data_set.astype(float)], axis=-1),
+            lambda at: objective.at(at[0], data.columns),
+            (at, copies),
             objective.trials,
+            own=(lambda at: objective.free_values(at[1])) if with_scores else None,
             observed=observed,
             weights=weights,
             structure=objective.structure,
-            numbered=with_scores,
             accuracy=accuracy,
         )
         assert values is not None  # there are weights

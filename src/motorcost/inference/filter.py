@@ -44,7 +44,13 @@ from motorcost.model.joint import (
 from motorcost.model.observer import Observer
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
-from motorcost.numerics.linalg import mmT, semidefinite_cholesky, solve_semidefinite
+from motorcost.numerics.linalg import (
+    at_places,
+    mmT,
+    semidefinite_cholesky,
+    solve_semidefinite,
+    with_places,
+)
 
 
 class FilterSetting(eqx.Module):
@@ -172,7 +178,7 @@ def run_filter(
     """
     entries, of_state = setting.entries()
     mean_1 = first_means(setting, samples, starts)
-    cov_1 = setting.cov_1[np.ix_(entries, entries)][:, :, None]
+    cov_1 = at_places(at_places(setting.cov_1, entries), entries, axis=1)[:, :, None]
     if not share_covariance:
         cov_1 = jnp.broadcast_to(cov_1, (*cov_1.shape[:2], mean_1.shape[1]))
     conditioned = partial(
@@ -240,8 +246,8 @@ def condition(
     belongs, and those of x, if it is not all; for the rest see `run_filter`."""
     S = sample.S
     o, n = S.shape
-    entries, of_state = (slice(None), slice(None)) if varying is None else varying
-    S_varying = S[:, of_state]
+    entries, of_state = (range(len(mean)), range(n)) if varying is None else varying
+    S_varying = at_places(S, of_state, axis=1)
     x = S_varying.shape[1]
     present = ~jnp.isnan(sample.values)
     across = jnp.einsum("oi,ijb->ojb", S_varying, cov[:x])
@@ -257,8 +263,9 @@ def condition(
     if whiten:
         rows = jnp.broadcast_to(jnp.pad(S, ((0, 0), (0, n)))[:, :, None], (o, *mean.shape))
     size = jnp.abs(S) @ jnp.abs(mean[:n])
-    conditional_mean, cov, update = eliminate(channels, mean[entries], cov, across, rows)
-    mean = mean.at[entries].set(conditional_mean)
+    among_varying = at_places(mean, entries)
+    conditional_mean, cov, update = eliminate(channels, among_varying, cov, across, rows)
+    mean = with_places(mean, entries, conditional_mean)
     if share_covariance:
         density = jnp.where(present.all(axis=0), update.log_density, 0.0)
         update = eqx.tree_at(lambda update: update.log_density, update, density)
@@ -266,5 +273,5 @@ def condition(
     # A difference that is tolerated is taken into the state: errors of rounded samples do not add
     # up from step to step, and the filter for full observation, whose states are the samples,
     # goes the same way.
-    mean = mean.at[:n].add(sample.S_inverse @ update.unexplained)
-    return mean, cov, update, contradicting
+    state = mean[:n] + sample.S_inverse @ update.unexplained
+    return jnp.concatenate([state, mean[n:]]), cov, update, contradicting

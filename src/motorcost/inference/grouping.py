@@ -37,8 +37,8 @@ Models = tuple[Problem, Policy | None, Observer]
 
 Kind = tuple[int, tuple[Any, ...]]  # a length, and a value for each condition
 
-# The name under which a task is told the number of a kind (see `group_trials`).
-KIND = "number of the kind"
+# The name under which a task is handed what its kind of trials has of its own (see `group_trials`).
+OWN = "what the kind has of its own"
 
 # Lengths of trials that run together: the longest is at most so many times the shortest.
 _ALIKE_IN_LENGTH = 3.0
@@ -169,13 +169,14 @@ def group_trials(
     policy: Policy | None,
     observer: ObserverLike,
     *,
-    numbered: bool = False,
+    own: Any = None,
 ) -> Iterator[tuple[Group, np.ndarray]]:
     """Groups of trials, each with the index of its trials in the whole set.
 
-    The index has shape (condition, n), with -1 in the places that only fill up a condition. With
-    `numbered`, the task is told the number of the kind as well, by the name `KIND`: its place in
-    `kinds_of`.
+    The index has shape (condition, n), with -1 in the places that only fill up a condition.
+    `own` are arrays whose first axis is that of the kinds (see `kinds_of`), in order of length and
+    conditions where all conditions are real numbers: the task is handed the entries of its kind
+    too, by the name `OWN`.
     """
     _require_kinds(problem, trials, policy, observer)
     if isinstance(problem, Problem):
@@ -183,21 +184,31 @@ def group_trials(
         yield _group(problem, trials, policy, observer, np.arange(len(trials)))
         return
     names, members = list(trials.conditions), kinds_of(trials)
-    if numbered:
-        names = [*names, KIND]
-        members = {
-            (length, (*row, float(number))): which
-            for number, ((length, row), which) in enumerate(members.items())
-        }
     real = all(values.dtype.kind == "f" for values in trials.conditions.values())
-    for kinds in _alike_in_length(sorted(members)) if real else [[kind] for kind in members]:
+    ordered = sorted(members) if real else list(members)
+    place = {kind: i for i, kind in enumerate(ordered)}
+
+    def own_of(kinds: list[Kind]) -> Any:
+        return _at_places(own, [place[kind] for kind in kinds])
+
+    for kinds in _alike_in_length(ordered) if real else [[kind] for kind in ordered]:
         if len(kinds) > 1:
-            yield from _batched(problem, trials, names, observer, {k: members[k] for k in kinds})
+            of_kinds = {kind: members[kind] for kind in kinds}
+            yield from _batched(problem, trials, names, observer, of_kinds, own_of)
             continue
         (length, row), which = kinds[0], members[kinds[0]]
         condition = dict(zip(names, row, strict=True))
-        of_kind, its_observer = _make(problem, length, condition, observer)
+        of_kind, its_observer = _make(problem, length, condition, observer, _at(own_of(kinds), 0))
         yield _group(of_kind, trials, None, its_observer, np.array(which))
+
+
+def _at_places(tree: Any, places: list[int]) -> Any:
+    """These entries along the first axis of every array; a slice where they follow each other,
+    whose derivative is a smaller program than that of other choices."""
+    first, count = places[0], len(places)
+    following = places == list(range(first, first + count))
+    index = slice(first, first + count) if following else np.array(places)
+    return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 def _require_kinds(
@@ -264,6 +275,7 @@ def _batched(
     names: list[str],
     observer: ObserverLike,
     members: dict[Kind, list[int]],
+    own_of: Callable[[list[Kind]], Any],
 ) -> Iterator[tuple[Group, np.ndarray]]:
     """All kinds in one group, filled up to the longest and the most trials; if that would be
     mostly filling, those with about as many trials (up to the next power of two) share one."""
@@ -277,7 +289,7 @@ def _batched(
         for places, kind in zip(index, kinds, strict=True):
             places[: len(members[kind])] = members[kind]
         length = max(kind[0] for kind in kinds)
-        problems, observers = _stacked(task, names, kinds, observer)
+        problems, observers = _stacked(task, names, kinds, observer, own_of(kinds))
         problem, recorder = first_entry((problems, observers))
         _check(problem, recorder, trials, length)
         lengths = np.where(index >= 0, trials.lengths[index], 0)
@@ -290,9 +302,15 @@ def _batched(
 
 
 def _make(
-    task: ProblemMaker, length: int, condition: dict[str, Any], observer: ObserverLike
+    task: ProblemMaker,
+    length: int,
+    condition: dict[str, Any],
+    observer: ObserverLike,
+    own: Any = None,
 ) -> tuple[Problem, Observer]:
     """The problem of one length and condition, and its observer."""
+    if own is not None:
+        condition = {**condition, OWN: own}
     _require_arguments(task, ["steps", *condition])
     result = task(steps=length, **condition)
     problem, recorder = result if isinstance(result, tuple) else (result, observer)
@@ -317,33 +335,51 @@ def _require_arguments(task: ProblemMaker, names: list[str]) -> None:
 
 
 def _stacked(
-    task: ProblemMaker, names: list[str], kinds: list[Kind], observer: ObserverLike
+    task: ProblemMaker, names: list[str], kinds: list[Kind], observer: ObserverLike, own: Any
 ) -> tuple[Problem, Observer]:
-    """The problems and observers of several kinds, along a leading axis."""
+    """The problems and observers of several kinds, which are sorted, along a leading axis."""
     longest = max(length for length, _ in kinds)
 
-    def of_length(length: int) -> tuple[Problem, Observer]:
+    def of_length(length: int, own: Any) -> tuple[Problem, Observer]:
         rows = [row for kind_length, row in kinds if kind_length == length]
 
-        def make(condition: dict[str, Any]) -> tuple[Problem, Observer]:
-            problem, recorder = _make(task, length, condition, observer)
+        def make(condition: dict[str, Any], own: Any) -> tuple[Problem, Observer]:
+            problem, recorder = _make(task, length, condition, observer, own)
             return problem.padded(longest), recorder.padded(longest)
 
         def one_by_one() -> tuple[Problem, Observer]:
-            separate = [make(dict(zip(names, row, strict=True))) for row in rows]
+            separate = [
+                make(dict(zip(names, row, strict=True)), _at(own, i)) for i, row in enumerate(rows)
+            ]
             return jax.tree.map(_joined, *map(with_leading_axis, separate))
 
-        if not names:
-            return with_leading_axis(make({}))
+        if not names and own is None:
+            return with_leading_axis(make({}, None))
         if len(rows) <= _MOST_ONE_BY_ONE and checks.nothing_is_traced():
             return one_by_one()
+        columns: Any = np.array(rows).reshape(len(rows), len(names)).T
         try:
-            return jax.vmap(make)(dict(zip(names, np.array(rows).T, strict=True)))
+            return jax.vmap(make)(dict(zip(names, columns, strict=True)), own)
         except jax.errors.JAXTypeError:  # a task in plain NumPy takes one condition at a time
             return one_by_one()
 
-    parts = [of_length(length) for length in sorted({length for length, _ in kinds})]
+    lengths, counts = np.unique([length for length, _ in kinds], return_counts=True)
+    owns = _split(own, np.cumsum(counts)[:-1])
+    parts = [of_length(int(length), part) for length, part in zip(lengths, owns, strict=True)]
     return jax.tree.map(_joined, *parts)
+
+
+def _at(tree: Any, place: int) -> Any:
+    """This entry along the first axis of every array."""
+    return jax.tree.map(lambda leaf: leaf[place], tree)
+
+
+def _split(tree: Any, ends: np.ndarray) -> list[Any]:
+    """Every array divided along its first axis at these places."""
+    leaves, structure = jax.tree.flatten(tree)
+    divided = [jnp.split(leaf, ends) for leaf in leaves]
+    parts = range(len(ends) + 1)
+    return [jax.tree.unflatten(structure, [of_leaf[i] for of_leaf in divided]) for i in parts]
 
 
 def _joined(*arrays: Any) -> Any:

@@ -40,7 +40,7 @@ from motorcost.model.problem import Problem
 from motorcost.model.solver import EXACT, solve_each
 from motorcost.model.trials import Trials
 from motorcost.numerics.compiling import lean_jit
-from motorcost.numerics.linalg import entries, with_entries
+from motorcost.numerics.linalg import entries, first_entry, with_entries
 
 
 def log_likelihood(
@@ -105,19 +105,20 @@ def checked_log_likelihoods(
 
 def log_likelihoods_at(
     make: Callable[[Any], ProblemMaker],
-    points: Float[Array, "S *any p"],
+    points: Any,
     trials: Trials,
     *,
+    own: Callable[[Any], Any] | None = None,
     observed: Float[Array, "S N T o"] | None = None,
     weights: Float[Array, "S N"] | None = None,
     structure: Structure = UNKNOWN,
-    numbered: bool = False,
     accuracy: Accuracy = EXACT,
 ) -> tuple[Float[Array, " S"] | None, Float[Array, "S N"]]:
     """The log likelihood of each trial at each of S points; for traced code: nothing is raised.
 
-    - `make`: from a point to the task with its observer, which is told the number of the kind too
-      if it is `numbered` (see `group_trials`).
+    - `make`: from a point to the task with its observer.
+    - `points`: an array, or a tree of arrays, with S entries along the first axis.
+    - `own`: from a point to what each kind of trials has of its own (see `group_trials`).
     - `observed`: samples of each point's own, in place of those of `trials`.
     - `weights`: how often each trial counts: 0 leaves it out, 2 takes it twice.
     - `structure`: what is known of the problems.
@@ -128,24 +129,32 @@ def log_likelihoods_at(
     found or a sample contradicts the model.
     """
 
-    def groups_at(point: Any, samples: Any) -> list[tuple[Group, np.ndarray]]:
+    # What is the same at all points, noted while the groups are made: a task is traced only once.
+    arranged: list[tuple[np.ndarray, bool | None]] = []
+
+    def groups_at(point: Any, samples: Any) -> tuple[list[Models], list[Array], list[Any]]:
         recorded = trials
         if samples is not None:
             recorded = eqx.tree_at(lambda t: t.observed, trials, samples)
-        return list(group_trials(make(point), recorded, None, None, numbered=numbered))
+        of_kinds = None if own is None else own(point)
+        found = list(group_trials(make(point), recorded, None, None, own=of_kinds))
+        arranged[:] = [(index, group.complete) for group, index in found]
+        groups = [group for group, _ in found]
+        return [g.models for g in groups], [g.samples for g in groups], [g.starts for g in groups]
 
-    def parts_at(point: Any, samples: Any) -> list[Any]:
-        groups = [group for group, _ in groups_at(point, samples)]
-        return [(group.models, None if samples is None else group.samples) for group in groups]
-
-    stacked = jax.vmap(parts_at)(points, observed)
-    totals = None if weights is None else jnp.zeros(len(points))
-    values = jnp.zeros((len(points), len(trials)))
-    for (group, index), (models, samples) in zip(groups_at(points[0], None), stacked, strict=True):
+    same = None if observed is None else 0
+    stacked = jax.vmap(groups_at, out_axes=(0, same, None))(points, observed)
+    count = len(jax.tree.leaves(points)[0])
+    totals = None if weights is None else jnp.zeros(count)
+    values = jnp.zeros((count, len(trials)))
+    for (index, complete), models, samples, starts in zip(arranged, *stacked, strict=True):
         filled = index >= 0
         counts = None if weights is None else jnp.where(filled, weights[:, index], 0.0)
+        shared, own_samples = (samples, None) if observed is None else (samples[0], samples)
+        problem, policy, observer = first_entry(models)
+        group = Group(problem, policy, observer, shared, starts, complete)
         of_group, _, _, per_trial = log_likelihoods_of(
-            models, group, samples, counts, structure, accuracy
+            models, group, own_samples, counts, structure, accuracy
         )
         values = values.at[:, index[filled]].set(per_trial[:, filled])
         if totals is not None:

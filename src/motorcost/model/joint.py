@@ -26,6 +26,7 @@ from jaxtyping import Array, Bool, Float
 
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
+from motorcost.numerics.linalg import at_places
 
 Mean = Float[Array, "z trial"]
 # Of all entries of z, or of those that vary. An axis of length one stands for a covariance that all
@@ -48,15 +49,14 @@ class Joint(eqx.Module):
     def among(self, entries: tuple[int, ...]) -> Joint:
         """What moves the covariance of these entries of z, if no other entry varies."""
         n = self.K.shape[-2]
-        chosen = np.array(entries, int)
-        x, h = chosen[chosen < n], chosen[chosen >= n] - n
+        x, h = [i for i in entries if i < n], [i - n for i in entries if i >= n]
         return Joint(
-            F=self.F[..., chosen[:, None], chosen],
-            GG=self.GG[..., chosen[:, None], chosen],
-            L=self.L[..., h],
-            C=self.C[..., x, :],
-            K=self.K[..., h, :],
-            D=self.D[..., x],
+            F=at_places(at_places(self.F, entries, axis=-2), entries, axis=-1),
+            GG=at_places(at_places(self.GG, entries, axis=-2), entries, axis=-1),
+            L=at_places(self.L, h, axis=-1),
+            C=at_places(self.C, x, axis=-2),
+            K=at_places(self.K, h, axis=-2),
+            D=at_places(self.D, x, axis=-1),
             sensing=None if self.sensing is None else self.sensing.among(entries),
         )
 
@@ -169,13 +169,19 @@ def act(at: Joint, mean: Mean, cov: Cov, varying: Joint | None = None) -> tuple[
     if has_signal_dependent_noise(at):
         # Second moments: sum_i Gi hh Gi' and sum_j Dj xx Dj', through the controls and senses,
         # which are few.
-        u, s = at.L @ mean[n:], jnp.einsum("iaj,jb->iab", at.D, mean[:n])
-        uu = jnp.einsum("aj,jkb,ck->acb", among.L, cov[x:, x:], among.L) + u[:, None] * u[None, :]
-        ss = jnp.einsum("iaj,jkb,ick->acb", among.D, cov[:x, :x], among.D)
-        ss = ss + jnp.einsum("iab,icb->acb", s, s)
-        motor = jnp.einsum("ija,acb,ikc->jkb", among.C, uu, among.C)
-        sensory = jnp.einsum("ja,acb,kc->jkb", among.K, ss, among.K)
-        after = after.at[:x, :x].add(motor).at[x:, x:].add(sensory)
+        h = after.shape[0] - x
+        if at.C.shape[-3]:
+            u = at.L @ mean[n:]
+            uu = jnp.einsum("aj,jkb,ck->acb", among.L, cov[x:, x:], among.L)
+            uu = uu + u[:, None] * u[None, :]
+            motor = jnp.einsum("ija,acb,ikc->jkb", among.C, uu, among.C)
+            after = after + jnp.pad(motor, ((0, h), (0, h), (0, 0)))
+        if at.D.shape[-3]:
+            s = jnp.einsum("iaj,jb->iab", at.D, mean[:n])
+            ss = jnp.einsum("iaj,jkb,ick->acb", among.D, cov[:x, :x], among.D)
+            ss = ss + jnp.einsum("iab,icb->acb", s, s)
+            sensory = jnp.einsum("ja,acb,kc->jkb", among.K, ss, among.K)
+            after = after + jnp.pad(sensory, ((x, 0), (x, 0), (0, 0)))
     return at.F @ mean, (after + jnp.swapaxes(after, 0, 1)) / 2
 
 

@@ -11,7 +11,7 @@ the matrix is positive semidefinite, and the direction is left out.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -112,6 +112,40 @@ def with_entries(array: Any, index: Any, values: Any) -> Array:
         changed[index] = values
         return jax_array(changed)
     return jnp.asarray(array).at[index].set(values)
+
+
+def at_places(array: Array, places: Sequence[int] | np.ndarray, axis: int = 0) -> Array:
+    """The entries of an array at these places along an axis, known in advance and in increasing
+    order.
+
+    They are taken as slices, one for each run of places that follow each other: a gather's
+    derivative adds up its entries in a loop, one after the other.
+    """
+    runs = _runs(places)
+    if runs == [(0, array.shape[axis])]:
+        return array
+    parts = [lax.slice_in_dim(array, begin, end, axis=axis) for begin, end in runs]
+    return jnp.concatenate(parts, axis=axis) if parts else lax.slice_in_dim(array, 0, 0, axis=axis)
+
+
+def with_places(array: Array, places: Sequence[int] | np.ndarray, values: Array) -> Array:
+    """The array with these `values` at these places along the first axis (see `at_places`)."""
+    parts, done, used = [], 0, 0
+    for begin, end in _runs(places):
+        parts += [array[done:begin], values[used : used + end - begin]]
+        done, used = end, used + end - begin
+    return jnp.concatenate([*parts, array[done:]])
+
+
+def _runs(places: Sequence[int] | np.ndarray) -> list[tuple[int, int]]:
+    """Beginnings and ends of the runs of places that follow each other."""
+    runs: list[tuple[int, int]] = []
+    for place in map(int, places):
+        if runs and runs[-1][1] == place:
+            runs[-1] = (runs[-1][0], place + 1)
+        else:
+            runs.append((place, place + 1))
+    return runs
 
 
 def mm(A: Float[Array, "i j *#batch"], B: Float[Array, "j k *#batch"]) -> Float[Array, "i k ..."]:
