@@ -78,21 +78,35 @@ def describe(name: str) -> Dataset:
     return _DATASETS[checks.one_of("data set", name, names())]
 
 
-def recognised(path: Path) -> str | None:
-    """The data set whose files are called like this one; None if there is none."""
+def recognised(path: Path | str) -> str | None:
+    """The data set whose files are called like this one; None if there is none.
+
+    Examples
+    --------
+    >>> mc.datasets.recognised("lookAtPoint_EL_S1.npy")
+    'saccades'
+    """
     for name in names():
-        if any(path.match(pattern) for pattern in describe(name).files):
+        if any(Path(path).match(pattern) for pattern in describe(name).files):
             return name
     return None
 
 
-def read_any(path: Path, **options: Any) -> Movements:
-    """`io.read`, whose error names the data set that the file may be from."""
+def read_any(path: Path | str, **options: Any) -> Movements:
+    """The movements in a file, as `io.read` reads them; an error names the data set that the file
+    may be from.
+
+    Examples
+    --------
+    >>> mc.io.write_csv(positions, "trials.csv")
+    >>> len(mc.datasets.read_any("trials.csv"))
+    8
+    """
     try:
         return io.read(path, **options)
     except InputError as error:
         name = recognised(path)
-        if name is None or not path.is_file():
+        if name is None or not Path(path).is_file():
             raise
         raise InputError(
             f"{error}; or is it of the data set {name}? Name it: --dataset {name}, or "
