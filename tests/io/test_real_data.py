@@ -137,16 +137,23 @@ def test_saccades_are_prepared_as_documented(tmp_path):
 
 
 def test_a_look_at_every_pointing_file_takes_seconds_and_tells_who_is_under_way(tmp_path):
-    under_way = []
+    under_way, short = [], []
     for who in ("cp01", "cp02", "cp03", "ap01", "ap02", "ap03"):
         study = written(tmp_path, POINTING, ["effort"], who=who, dt=0.01, noise=0.002, starts=1)
         look = mc.look(study)
         assert len(look) == 45
         assert np.median(look.measures.end_error) < 0.02
         under_way += [who for text in look.warnings if "under way at the first sample" in text]
-        assert not [text for text in look.warnings if "goals" in text or "unit" in text]
+        fell = look.measures.end_error > 0.5 * look.measures.goal_distance
+        assert fell.sum() == (who in ("ap02", "ap03"))
+        short += [(who, text) for text in look.warnings if "end before 50 %" in text]
+        assert not [text for text in look.warnings if "from their goals" in text or "unit" in text]
     # Hands that are slow are under way when they reach the threshold of 0.05 m/s.
     assert under_way == ["cp02", "ap01", "ap02", "ap03"]
+    assert [(who, text.split(" trials ")[1][:4]) for who, text in short] == [
+        ("ap02", "(62)"),
+        ("ap03", "(48)"),
+    ]
 
 
 def test_a_look_at_goals_of_centre_out_reaches_that_are_drawn_y_down():

@@ -143,5 +143,6 @@ def test_how_much_is_told_changes_the_scale_but_not_the_density():
 def test_bad_groups(options, match):
     _, trials = made()
     trials = trials.with_conditions(age=np.arange(len(trials)) % 2)
+    priors = {"effort": mc.LogUniform(1e-4, 1e2)}
     with pytest.raises(mc.InputError, match=match):
-        sample(coasting, trials, ["effort"], group="subject", key=jax.random.key(0), **options)
+        sample(coasting, trials, priors, group="subject", key=jax.random.key(0), **options)

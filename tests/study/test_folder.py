@@ -436,9 +436,9 @@ def test_every_damaged_part_is_refused_in_one_line(old, tmp_path):
         assert re.search(r"is not a fit\.json that this version can read: \w+", said)
     assert count > 500
     # There are least probable trials only of a fit that was checked, delays were not always
-    # compared, and format 1 had no files.
+    # compared, nor other cuts fitted, and format 1 had no files.
     of_checks = [("checks", "worst_trials"), ("checks", "outlying_trials")]
-    may_be_missing = [("delays",), *of_checks, ("files",)]
+    may_be_missing = [("delays",), ("cuts",), *of_checks, ("files",)]
     assert accepted == [("missing", path) for path in may_be_missing]
 
 

@@ -321,7 +321,7 @@ def _which_fell_short(inspected: Inspected, which: Any = True) -> str:
         return ""
     return (
         f" {inspected.movements.name_trials(short)} end before {100 * _FELL_SHORT:.0f} % of the "
-        "way to their goals: a model of one movement does not explain a part of one. To leave "
+        "way to their goals: the model describes whole movements, not parts of one. To leave "
         f"them out, write least = {{ way = {1 - _FELL_SHORT:g} }} in [prepare]."
     )
 
