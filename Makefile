@@ -9,7 +9,7 @@ demo: .venv/.base
 	$(BIN)/motorcost demo -o demo
 
 test: .venv/.dev .venv/.browser
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: .venv/.dev
 	$(BIN)/python -m pytest -m slow -s $(ARGS)

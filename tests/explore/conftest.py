@@ -14,6 +14,15 @@ import motorcost as mc
 
 CHROMIUM = shutil.which("chromium")
 
+# The command, which compiles searches as the tests do (see the tests' first conftest.py).
+COMMAND = """
+from motorcost import cli
+from motorcost.numerics import compiling
+
+compiling._CPU_OPTIONS["xla_backend_optimization_level"] = 0
+cli.main()
+"""
+
 
 @pytest.fixture(scope="session")
 def browser():
@@ -51,7 +60,7 @@ def recordings(tmp_path_factory):
 @pytest.fixture(scope="module")
 def address(recordings):
     """The address of a page that is served for a module of tests."""
-    command = [sys.executable, "-m", "motorcost", "explore", str(recordings), "--no-browser"]
+    command = [sys.executable, "-c", COMMAND, "explore", str(recordings), "--no-browser"]
     served = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, "JAX_PLATFORMS": "cpu"}
     )

@@ -18,7 +18,7 @@ PATIENCE = 200_000
 
 
 @pytest.fixture
-def page(browser, address):
+def empty_page(browser, address):
     context = browser.new_context(accept_downloads=True)
     opened = context.new_page()
     opened.set_default_timeout(PATIENCE)
@@ -41,11 +41,16 @@ def page(browser, address):
             else None
         ),
     )
-    opened.goto(address)
-    computed(opened)
     yield opened
     context.close()
     assert opened.problems == []
+
+
+@pytest.fixture
+def page(empty_page, address):
+    empty_page.goto(address)
+    computed(empty_page)
+    return empty_page
 
 
 def computed(page):
@@ -179,7 +184,8 @@ def test_a_broken_upload_gets_a_message_and_the_page_lives_on(page, recordings):
         ("notes.txt.exe", "is neither a study"),
     ],
 )
-def test_files_that_the_page_may_not_open(page, address, name, answer):
+def test_files_that_the_page_may_not_open(empty_page, address, name, answer):
+    page = empty_page
     page.goto(f"{address}?file={name}")
     page.get_by_text(answer).wait_for()
     computed(page)
