@@ -21,6 +21,7 @@ import numpy as np
 import motorcost as mc
 from motorcost.experiments.recorded_reaches import pointing_reaches
 from motorcost.io.files import written_whole
+from motorcost.study.leaving_out import least
 from motorcost.study.template import KNOWN, RECOMMENDED
 
 # Metres per screen height, which nobody measured.
@@ -89,13 +90,21 @@ def files(folder: Path) -> dict[str, tuple[Path, Reader]]:
 
 
 def fitted(
-    file: Path, read: Reader, part: str, *, most: int, starts: int, leads: list[float], seed: int
+    file: Path,
+    read: Reader,
+    part: str,
+    *,
+    most: int,
+    starts: int,
+    leads: list[float],
+    seed: int,
+    way: float | None = None,
 ) -> dict[str, Any]:
     """What a fit of one part of a person's trials finds, as a row."""
     which, speed = PARTS[part]
     of_eyes = read is saccades
     task = "saccade" if of_eyes else "reaching"
-    movements = read(file, speed)[:most][which]
+    movements = least(read(file, speed)[:most], way=way)[which]
     trials = movements.trials(dt=0.002 if of_eyes else 0.01)
     begin = time.perf_counter()
     fit = mc.fit(
@@ -145,6 +154,7 @@ def fit_all(args: argparse.Namespace) -> None:
                     starts=args.starts,
                     leads=[0.0] if read is saccades else args.leads,
                     seed=args.seed,
+                    way=args.way,
                 )
             except (mc.InputError, mc.ConvergenceError) as error:
                 row = {"failed": str(error)}
@@ -223,6 +233,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=40, help="trials of a person, at most")
     parser.add_argument("--starts", type=int, default=10)
     parser.add_argument("--leads", type=float, nargs="*", default=[0.0, 0.05, 0.1])
+    parser.add_argument("--way", type=float, help="leave out trials that end before this share")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
