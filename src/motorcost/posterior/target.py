@@ -24,8 +24,8 @@ from motorcost.posterior.priors import Prior
 # sampler then turns back instead of computing with infinities.
 IMPOSSIBLE = -1e30
 # For samplers that follow gradients: values are exact, derivatives right to about five digits. A
-# gradient only proposes where to go, so that what is drawn is the same posterior; it takes an
-# eighth less time (benchmarks/posterior.py).
+# gradient only proposes where to go, so that what is drawn is the same posterior; it is
+# cheaper to compute.
 PROPOSING = EXACT._replace(derivative=ROUGH.derivative)
 
 
