@@ -84,10 +84,10 @@ def ravine(points):
     return (STEEP * (away**2 + away**4 / 8)).sum(axis=1), STEEP * (2 * away + away**3 / 2)
 
 
-def told(curvature, bounds=WIDE):
+def told(curvature, bounds=WIDE, starts=STARTS):
     found, _ = search_by_gradient(
         lambda which, points: (*ravine(points), curvature(points)),
-        STARTS,
+        starts,
         bounds,
         tolerance=1e-14,
         max_evaluations=400,
@@ -103,7 +103,11 @@ def rough(points):
 
 
 def test_they_need_fewer_evaluations():
-    with_curvature, without = told(rough), told(lambda points: None)
+    # Of nine searches rounding alone, which differs between machines, changes the sum by a tenth.
+    starts = np.random.default_rng(0).uniform(-2, 2, size=(90, 3))
+    with_curvature, without = (
+        told(curvature, starts=starts) for curvature in (rough, lambda points: None)
+    )
     for found in (with_curvature, without):
         assert_allclose(np.stack([f.point for f in found]), 1.0, atol=1e-4)
     assert all(f.converged for f in with_curvature)
