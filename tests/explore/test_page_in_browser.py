@@ -175,20 +175,17 @@ def test_a_broken_upload_gets_a_message_and_the_page_lives_on(page, recordings):
     sees_another_picture(page, before)
 
 
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("../secret.csv", "is not in the folder"),
-        ("/etc/passwd", "is not in the folder"),
-        ("outside.toml", "is not in the folder"),
-        ("notes.txt.exe", "is neither a study"),
-    ],
-)
-def test_files_that_the_page_may_not_open(empty_page, address, name, answer):
-    page = empty_page
-    page.goto(f"{address}?file={name}")
-    page.get_by_text(answer).wait_for()
-    computed(page)
+def test_files_that_the_page_may_not_open(empty_page, address):
+    answers = {
+        "../secret.csv": "is not in the folder",
+        "/etc/passwd": "is not in the folder",
+        "outside.toml": "is not in the folder",
+        "notes.txt.exe": "is neither a study",
+    }
+    for name, answer in answers.items():
+        empty_page.goto(f"{address}?file={name}")
+        empty_page.get_by_text(answer).wait_for()
+    computed(empty_page)  # and the page shows the model all the same
 
 
 def answer_to(address, path, **headers):

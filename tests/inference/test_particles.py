@@ -19,6 +19,7 @@ from motorcost.inference.averages import averaged
 from motorcost.inference.fully_observed_particles import FULLY_OBSERVED
 from motorcost.inference.particle_filter import GENERAL
 from motorcost.inference.resampling import even_normals, resampled, spacings
+from strategies import in_time
 
 KEY = jax.random.key(4)
 
@@ -141,7 +142,7 @@ def unaware(problem):
 
 
 @pytest.mark.parametrize(
-    "name", ["reaching", "sense first", pytest.param("random problem", marks=pytest.mark.slow)]
+    "name", in_time(["reaching", "sense first", "random problem"], "sense first", "random problem")
 )
 def test_the_filter_for_full_observation_is_the_general_one(name, monkeypatch):
     """If it draws controls without regard of the next sample, as the general one does."""

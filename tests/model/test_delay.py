@@ -70,7 +70,7 @@ LATE = {
 }
 
 
-@pytest.mark.parametrize("case", in_time(LATE, "senses", "states"))
+@pytest.mark.parametrize("case", in_time(LATE, "senses", "states", "states for some"))
 def test_what_has_not_arrived_is_all_of_the_past_that_matters(case):
     """The same cost, gains and log likelihood as with all past states in the state."""
     problem, delays, late = LATE[case]

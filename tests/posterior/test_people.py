@@ -1,6 +1,5 @@
 """Groups of people: the population is recovered, and people are shrunk as their trials allow."""
 
-import functools
 import json
 
 import jax
@@ -35,12 +34,9 @@ def made(ages=None):
     return truth, mc.concatenate(parts)
 
 
-@pytest.fixture(scope="module")
-def drawn(tmp_path_factory):
-    """Interrupted once, so that all that follows is told of a sampling that went on."""
-    truth, trials = made(["young", "aged"] * (PEOPLE // 2))
-    goes_on = functools.partial(
-        sample,
+def people_sampled(trials, **options):
+    """Young and aged people, sampled together."""
+    return sample(
         coasting,
         trials,
         {"effort": mc.LogUniform(1e-4, 1e2)},
@@ -52,14 +48,25 @@ def drawn(tmp_path_factory):
         n_warmup=80,
         n_starts=2,
         predictive=False,
-        folder=tmp_path_factory.mktemp("people"),
+        **options,
     )
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    truth, trials = made(["young", "aged"] * (PEOPLE // 2))
+    return truth, people_sampled(trials)
+
+
+@pytest.mark.slow
+def test_an_interrupted_sampling_of_people_goes_on_as_if_undisturbed(drawn, tmp_path):
+    _, trials = made(["young", "aged"] * (PEOPLE // 2))
     with pytest.raises(KeyboardInterrupt):
-        goes_on(progress=interrupted_at(100, []))
+        people_sampled(trials, folder=tmp_path, progress=interrupted_at(100, []))
     told = []
-    post = goes_on(progress=interrupted_at(1e9, told))
+    post = people_sampled(trials, folder=tmp_path, progress=interrupted_at(1e9, told))
     assert "fitting people" not in {what for what, _ in told}
-    return truth, post
+    np.testing.assert_array_equal(post.posterior.effort, drawn[1].posterior.effort)
 
 
 def test_population_and_people_are_recovered(drawn):
