@@ -57,7 +57,7 @@ def comparisons(scale: Scale) -> Iterator[Comparison]:
         "one target",
         partial(_lab_fit, case, scale, count),
         2,
-        aim=0.16,
+        most=8.0,
     )
     yield Comparison(
         f"positions with noise: {usual}",

@@ -111,9 +111,11 @@ def _simulate(
         jnp.swapaxes(value, 0, 1)
         for value in (jnp.concatenate([x1[None], x]), jnp.concatenate([xh1[None], xh]), u, y)
     )
-    observed = jnp.einsum("ton,btn->bto", observer.S, states) + jnp.einsum(
-        "tou,btu->bto", observer.U, recording_noise
-    )
+    observed = states
+    if not observer.fully_observed:
+        observed = jnp.einsum("ton,btn->bto", observer.S, states) + jnp.einsum(
+            "tou,btu->bto", observer.U, recording_noise
+        )
     return Trials(
         observed=observed,
         times=p.times,
