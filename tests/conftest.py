@@ -18,6 +18,8 @@ os.environ.setdefault(
 )
 # The command keeps programs in the user's cache folder, where tests have no business.
 os.environ["MOTORCOST_CACHE"] = "off"
+# Of other processes that tests start, too.
+os.environ["JAX_ENABLE_X64"] = "1"
 
 import jax
 import jaxtyping

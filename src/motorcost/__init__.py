@@ -36,9 +36,10 @@ from motorcost.diagnostics import (
 from motorcost.errors import ConvergenceError, InputError, PrecisionError
 from motorcost.fitting import baselines
 from motorcost.fitting.estimate import fit
-from motorcost.fitting.fitted import Fit, LocalMaximum
+from motorcost.fitting.fitted import Fit
 from motorcost.fitting.information import Direction
 from motorcost.fitting.leads import LeadFit
+from motorcost.fitting.local_maximum import LocalMaximum
 from motorcost.fitting.profiles import Profile
 from motorcost.fitting.recovery import Recovery
 from motorcost.inference.beliefs import Beliefs, track_beliefs

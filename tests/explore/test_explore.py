@@ -279,4 +279,4 @@ def test_courses_are_one_line_with_gaps_and_without_what_is_missing():
     plot.show_data(np.array([0.0, 0.1, 0.2]), samples, 1)
     np.testing.assert_array_equal(plot.data.data["x"], [0.0, 0.2, np.nan, 0.0, 0.1, np.nan])
     np.testing.assert_array_equal(plot.data.data["y"], [1.0, 3.0, np.nan, 4.0, 5.0, np.nan])
-    np.testing.assert_array_equal(plot.one.data["y"], [4.0, 5.0, np.nan])
+    np.testing.assert_array_equal(plot.followed.data["y"], [4.0, 5.0, np.nan])

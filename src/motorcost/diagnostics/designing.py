@@ -130,8 +130,8 @@ def _simulated_information(
     point = np.asarray(objective.point(setting.at))
     report("simulating", 0, None)
     samples = np.asarray(samples_at(objective, jnp.asarray(point), R, key))
-    one = objective.trials
-    recorded = np.isfinite(one.observed)
+    single = objective.trials
+    recorded = np.isfinite(single.observed)
     for candidate, there, drawn in zip(
         candidates, recorded, np.swapaxes(samples, 0, 1), strict=True
     ):
@@ -139,10 +139,10 @@ def _simulated_information(
             raise InputError(f"candidate {candidate.label}: the agent has no policy there")
     many = Trials(
         samples.reshape(R * C, *samples.shape[2:]),
-        one.times,
-        channels=dict(zip(one.channel_names, one.channel_units, strict=True)),
-        lengths=np.tile(one.lengths, R),
-        conditions={name: np.tile(values, R) for name, values in one.conditions.items()},
+        single.times,
+        channels=dict(zip(single.channel_names, single.channel_units, strict=True)),
+        lengths=np.tile(single.lengths, R),
+        conditions={name: np.tile(values, R) for name, values in single.conditions.items()},
     )
     many_trials = replace(objective, trials=many)
     found = trial_information(many_trials, point, (BATCHES, in_batch, C), report)

@@ -115,12 +115,12 @@ def variance_shares(fit: Fit) -> tuple[Variability, ...]:
     observed = np.asarray(trials.observed)
     last, lead = trials.lengths - 1, trials.lead_steps
     moments = {MIDDLE: lead + (last - lead) // 2, END: last}
-    each = np.arange(len(trials))
+    every_trial = np.arange(len(trials))
     found = []
     for i, (name, unit) in enumerate(zip(trials.channel_names, trials.channel_units, strict=True)):
         for when, step in moments.items():
-            of_sources = variance[:, each, step, i].mean(axis=1)
-            distance = observed[each, step, i] - mean[each, step, i]
+            of_sources = variance[:, every_trial, step, i].mean(axis=1)
+            distance = observed[every_trial, step, i] - mean[every_trial, step, i]
             found.append(_variability((name, unit, when), of_sources, distance))
     return tuple(part for part in found if part.sd > 0)
 

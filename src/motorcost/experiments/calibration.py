@@ -39,7 +39,7 @@ def sweeps(at: Settings) -> list[Sweep]:
     """One for each task, of data sets with parameters from the usual priors."""
     found = []
     for name, (_, observer, free) in CASES.items():
-        one = CalibrationSet(
+        data_set = CalibrationSet(
             task=_task(name),
             priors=tuple(chosen_priors(_task(name), free, observer).items()),
             n_trials=at["trials"],
@@ -48,7 +48,7 @@ def sweeps(at: Settings) -> list[Sweep]:
             observer=observer,
             fixed=(),
         )
-        found.append(Sweep(name, one, {"data_set": list(range(at["sets"]))}, call="each"))
+        found.append(Sweep(name, data_set, {"data_set": list(range(at["sets"]))}, call="each"))
     return found
 
 

@@ -93,14 +93,14 @@ class Courses:
     data: ColumnDataSource
     movements: ColumnDataSource
     mean: ColumnDataSource
-    one: ColumnDataSource
+    followed: ColumnDataSource
     of_data: tuple[LegendItem, ...]
 
     @classmethod
     def make(cls, label: str, palette: Mapping[str, str], height: int = 300) -> Courses:
         """An empty picture."""
         plot = _figure("time (s)", "", height=height, label=label)
-        data, movements, one = (ColumnDataSource({"x": [], "y": []}) for _ in range(3))
+        data, movements, chosen = (ColumnDataSource({"x": [], "y": []}) for _ in range(3))
         mean = ColumnDataSource({"x": [], "mean": [], "low": [], "high": []})
         drawn = plot.line("x", "y", source=data, color=palette["data"], alpha=0.45)
         band = plot.varea("x", "low", "high", source=mean, color=palette["model"], alpha=0.2)
@@ -108,7 +108,7 @@ class Courses:
             "x", "y", source=movements, color=palette["model"], alpha=0.3, line_width=1
         )
         middle = plot.line("x", "mean", source=mean, color=palette["model"], line_width=3)
-        followed = plot.line("x", "y", source=one, color=palette["belief"], line_width=2)
+        followed = plot.line("x", "y", source=chosen, color=palette["belief"], line_width=2)
         items = [
             LegendItem(label="model: mean", renderers=[middle]),
             LegendItem(label=f"± {BAND:.0f} SD", renderers=[band]),
@@ -120,7 +120,7 @@ class Courses:
         )
         _legend(plot, [*items, *of_data])
         plot.add_tools(HoverTool(renderers=[middle], tooltips=[("time", "@x"), ("mean", "@mean")]))
-        return cls(plot, data, movements, mean, one, of_data)
+        return cls(plot, data, movements, mean, chosen, of_data)
 
     def show(
         self,
@@ -140,8 +140,8 @@ class Courses:
     def show_data(self, times: np.ndarray, samples: np.ndarray, followed: int | None) -> None:
         """Draw recorded movements (movement, time), one of them in another colour."""
         self.data.data = _lines(samples, times)
-        one = samples[:0] if followed is None else samples[followed : followed + 1]
-        self.one.data = _lines(one, times)
+        chosen = samples[:0] if followed is None else samples[followed : followed + 1]
+        self.followed.data = _lines(chosen, times)
         for item in self.of_data:
             item.visible = len(samples) > 0
         self._fit_ranges()

@@ -98,14 +98,14 @@ class Meter:
 
     def beliefs(self, trial: int, values: Mapping[str, float]) -> Beliefs:
         """What the agent believed in one trial, given all of its samples."""
-        one = self.trials[[trial]]
-        given = {n: v for n, v in values.items() if n not in (*one.conditions, SHARED_NOISE)}
+        followed = self.trials[[trial]]
+        given = {n: v for n, v in values.items() if n not in (*followed.conditions, SHARED_NOISE)}
 
         def task(**conditions: float) -> Problem:
             return self.task(**given, **{"dt": self.trials.dt} | conditions)
 
         observer = ObserverSpec(self.trials.channel_names, values.get(SHARED_NOISE, 0.0))
-        return track_beliefs(task, one, observer=observer, smooth=True)
+        return track_beliefs(task, followed, observer=observer, smooth=True)
 
 
 def _around(support: Support, value: float) -> np.ndarray:

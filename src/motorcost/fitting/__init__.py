@@ -11,8 +11,9 @@ In the order of reading:
   Newton's last steps, and a check of maxima at the scale of a standard error.
 - `engine`: from starts to maxima, whether of one data set or of thousands.
 - `information`: standard errors, directions that the data leave open. `intervals`: of confidence.
-- `estimate`: `fit`. `fitted`: `Fit`, with `profiles`, `prediction` and `presenting`. `leads`: how
-  long before the first sample the model begins, compared.
+- `estimate`: `fit`. `fitted`: `Fit`, with `local_maximum` (other explanations), `profiles`,
+  `prediction` and `presenting`. `leads`: how long before the first sample the model begins,
+  compared.
 - `recovery`: data sets simulated and fitted, many at once. `baselines`: the paper's two.
 - `progress`: how long work reports how far it is.
 """

@@ -13,7 +13,6 @@ from jaxtyping import Array, Float
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.delays import DelayFit
 from motorcost.fitting.derivative_free import Method
 from motorcost.fitting.engine import Maximum, agreeing
@@ -23,8 +22,9 @@ from motorcost.fitting.information import (
     directions,
     robust_covariance,
 )
-from motorcost.fitting.intervals import profile_intervals, standard_errors, wald_intervals
+from motorcost.fitting.intervals import profile_intervals, wald_intervals
 from motorcost.fitting.leads import LeadFit
+from motorcost.fitting.local_maximum import LocalMaximum, local_maxima
 from motorcost.fitting.objective import Coordinate, Objective
 from motorcost.fitting.optimise import Found
 from motorcost.fitting.prediction import conditions_of, predict_trials
@@ -35,7 +35,7 @@ from motorcost.fitting.presenting import (
     units_of,
     verdicts_of,
 )
-from motorcost.fitting.profiles import Profile, profiles
+from motorcost.fitting.profiles import Profile, profiles_of, slice_along
 from motorcost.fitting.progress import Progress
 from motorcost.inference.beliefs import Beliefs, track_beliefs
 from motorcost.model.observer import Observer
@@ -47,41 +47,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from motorcost.plots.style import CaptionedFigure
-
-# Points at which a slice of the likelihood is evaluated.
-SLICE_POINTS = 21
-
-
-@dataclass(frozen=True)
-class LocalMaximum:
-    """A maximum of the likelihood: one explanation of the data.
-
-    Attributes
-    ----------
-    estimates : dict of str to float
-        By name, in natural units.
-    search_scale_errors : dict of str to float
-        By name, on the search scale.
-    log_likelihood, below : float
-        Of all trials, and how far that is below the best (with priors, of the log posterior).
-    searches : int
-        How many of the searches came to it.
-    point : array
-        The estimates on the search scale.
-
-    Examples
-    --------
-    >>> best = fit.maxima[0]
-    >>> best.below, best.searches
-    (0.0, 1)
-    """
-
-    estimates: dict[str, float]
-    search_scale_errors: dict[str, float]
-    log_likelihood: float
-    below: float
-    searches: int
-    point: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -305,15 +270,14 @@ class Fit:
     @property
     def maxima(self) -> tuple[LocalMaximum, ...]:
         """Every different maximum found within reach of the best, the best first."""
-        best, *_ = self.all_maxima
-        return tuple(self._local(maximum, best.value) for maximum in self.all_maxima)
+        return local_maxima(self)
 
     @property
     def all_maxima(self) -> tuple[Maximum, ...]:
         """The same on the search scale, with the information and the scores at each."""
         best = Maximum(
             point=self.point,
-            value=self.log_likelihood + self._log_prior,
+            value=self.log_likelihood + self.log_prior_at(self.point),
             information=self.information,
             searches=self.agreed,
             converged=self.converged and not self.interrupted,
@@ -321,18 +285,9 @@ class Fit:
         )
         return (best, *self.other_maxima)
 
-    def _local(self, maximum: Maximum, best: float) -> LocalMaximum:
-        objective = self.objective
-        errors, _ = standard_errors(maximum, objective.supports)
-        prior = float(objective.log_prior(maximum.point)) if self.priors else 0.0
-        return LocalMaximum(
-            estimates={n: float(value) for n, value in objective.values(maximum.point).items()},
-            search_scale_errors=dict(zip(self.names, errors.tolist(), strict=True)),
-            log_likelihood=maximum.value - prior,
-            below=best - maximum.value,
-            searches=maximum.searches,
-            point=maximum.point,
-        )
+    def log_prior_at(self, point: np.ndarray) -> float:
+        """The log prior at a point on the search scale; zero for a fit without priors."""
+        return float(self.objective.log_prior(point)) if self.priors else 0.0
 
     @property
     def aic(self) -> float:
@@ -376,29 +331,7 @@ class Fit:
         progress: Progress | None = None,
     ) -> list[Profile]:
         """Return the profile likelihoods of the named parameters, or of all."""
-        names = self.names if names is None else names
-        which = [self.names.index(checks.one_of("free parameter", n, self.names)) for n in names]
-        if self.interrupted:
-            raise InputError("the fit was interrupted before its maximum: there is no profile yet")
-        if not self.converged:
-            raise InputError("the search did not settle at a maximum: there is no profile")
-        done = 0
-
-        def tick() -> None:
-            nonlocal done
-            done += 1
-            if progress is not None:
-                progress("profiles", done, None)
-
-        found, _ = profiles(
-            BatchedObjective(self.objective, expected=self.size, priors=self.priors),
-            [(m.point, m.log_likelihood + self._log_prior_at(m.point)) for m in self.maxima],
-            np.sqrt(np.diagonal(self.covariance)),
-            level=level,
-            which=which,
-            tick=tick,
-        )
-        return [replace(profile, unit=self.units[profile.name]) for profile in found]
+        return profiles_of(self, level, names, progress)
 
     def likelihood_slice(self, profile: Profile) -> tuple[np.ndarray, np.ndarray]:
         """Return the log likelihood along one parameter, with the others held at their estimates.
@@ -406,20 +339,7 @@ class Fit:
         Returns points on the search scale of the parameter, as far as its `profile` reaches, and
         the log likelihood (plus log prior, if there are priors) at each of them.
         """
-        grid = np.linspace(profile.points.min(), profile.points.max(), SLICE_POINTS)
-        points = np.tile(self.point, (len(grid), 1))
-        points[:, self.names.index(profile.name)] = grid
-        # The program of the fit, whose gradients nobody needs here: another one would take longer
-        # to compile.
-        batched = BatchedObjective(self.objective, expected=self.size, priors=self.priors)
-        return grid, batched(np.zeros(len(points), int), points)[0]
-
-    @property
-    def _log_prior(self) -> float:
-        return self._log_prior_at(self.point)
-
-    def _log_prior_at(self, point: np.ndarray) -> float:
-        return float(self.objective.log_prior(point)) if self.priors else 0.0
+        return slice_along(self, profile)
 
     @property
     def directions(self) -> list[Direction]:

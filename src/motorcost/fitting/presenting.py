@@ -17,7 +17,8 @@ from motorcost.tasks import parameters as declared_parameters
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from motorcost.fitting.fitted import Fit, LocalMaximum
+    from motorcost.fitting.fitted import Fit
+    from motorcost.fitting.local_maximum import LocalMaximum
 
 
 # A maximum that is less than exp(3), or 20, times less probable is another explanation.

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from motorcost import checks
+from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.engine import search_all
+from motorcost.fitting.progress import Progress
 from motorcost.tasks.supports import Support
 
 if TYPE_CHECKING:
+    from motorcost.fitting.fitted import Fit
     from motorcost.plots.style import CaptionedFigure
 
 # The root of twice the drop may miss the quantile (1.96) by this much: half a per cent.
@@ -22,6 +26,8 @@ CLOSE_ENOUGH = 0.01
 MOST_EVALUATIONS = 60
 # Points that are tried between one that is too near and one that is too far.
 MOST_BISECTIONS = 8
+# Points at which a slice of the likelihood is evaluated.
+SLICE_POINTS = 21
 
 
 @dataclass(frozen=True)
@@ -235,3 +241,43 @@ class _Side:
             return
         share = (self.z - self._near_root) / (self._far_root - self._near_root)  # 0 if far is inf
         self._tried = self._near + min(max(share, 0.1), 0.95) * (self._far - self._near)
+
+
+def profiles_of(
+    fit: Fit, level: float, names: Sequence[str] | None, progress: Progress | None
+) -> list[Profile]:
+    """Return the profile likelihoods of a fit; see `Fit.profiles`."""
+    names = fit.names if names is None else names
+    which = [fit.names.index(checks.one_of("free parameter", n, fit.names)) for n in names]
+    if fit.interrupted:
+        raise InputError("the fit was interrupted before its maximum: there is no profile yet")
+    if not fit.converged:
+        raise InputError("the search did not settle at a maximum: there is no profile")
+    done = 0
+
+    def tick() -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress("profiles", done, None)
+
+    found, _ = profiles(
+        BatchedObjective(fit.objective, expected=fit.size, priors=fit.priors),
+        [(maximum.point, maximum.value) for maximum in fit.all_maxima],
+        np.sqrt(np.diagonal(fit.covariance)),
+        level=level,
+        which=which,
+        tick=tick,
+    )
+    return [replace(profile, unit=fit.units[profile.name]) for profile in found]
+
+
+def slice_along(fit: Fit, profile: Profile) -> tuple[np.ndarray, np.ndarray]:
+    """Return the log likelihood along one parameter of a fit; see `Fit.likelihood_slice`."""
+    grid = np.linspace(profile.points.min(), profile.points.max(), SLICE_POINTS)
+    points = np.tile(fit.point, (len(grid), 1))
+    points[:, fit.names.index(profile.name)] = grid
+    # The program of the fit, whose gradients nobody needs here: another one would take longer to
+    # compile.
+    batched = BatchedObjective(fit.objective, expected=fit.size, priors=fit.priors)
+    return grid, batched(np.zeros(len(points), int), points)[0]

@@ -126,14 +126,14 @@ class _Jobs(NamedTuple):
     - `element`: the problem, as its place in the batch.
     - `start`: the number of the start.
     - `present`: false for what only fills up the last axis.
-    - `lane`: where each start of each element is on the last axis; the number of elements where
+    - `place`: where each start of each element is on the last axis; the number of elements where
       it is not.
     """
 
-    element: Int[Array, " lanes"]
-    start: Int[Array, " lanes"]
-    present: Bool[Array, " lanes"]
-    lane: Int[Array, " starts_batch"]
+    element: Int[Array, " jobs"]
+    start: Int[Array, " jobs"]
+    present: Bool[Array, " jobs"]
+    place: Int[Array, " starts_batch"]
 
 
 def lowest_minimum(
@@ -187,8 +187,8 @@ def _from_all_starts(
         others = _other_starts(found, wanted, number)
         jobs = jax.tree.map(lambda a, b: jnp.where(is_first | is_last, a, b), first, others)
         limit = jnp.where(is_first, patience, max_iterations)
-        last = _taken(_iterate(problem, found, jobs, tolerance, limit), jobs.lane)
-        here = jobs.lane < count
+        last = _taken(_iterate(problem, found, jobs, tolerance, limit), jobs.place)
+        here = jobs.place < count
         found = jax.tree.map(lambda old, new: jnp.where(here, new, old), found, last)
         slow = tolerance ** (1 / jnp.maximum(found.iterations[:count], 1)) > _FAST
         slow &= jnp.asarray(accuracy.every_start)
@@ -209,8 +209,8 @@ def _first_start(wanted: Bool[Array, " batch"]) -> _Jobs:
     count = wanted.size
     element = jnp.arange(count)
     absent = jnp.full((STARTS - 1) * count, count)
-    lane = jnp.concatenate([jnp.where(wanted, element, count), absent])
-    return _Jobs(element, jnp.zeros_like(element), wanted, lane)
+    place = jnp.concatenate([jnp.where(wanted, element, count), absent])
+    return _Jobs(element, jnp.zeros_like(element), wanted, place)
 
 
 def _other_starts(found: Found, wanted: Bool[Array, " batch"], number: Any) -> _Jobs:
@@ -221,17 +221,17 @@ def _other_starts(found: Found, wanted: Bool[Array, " batch"], number: Any) -> _
     order = jnp.argsort(jnp.where(wanted, -found.iterations[:count], 1))
     second = number == 1
     begin = jnp.where(second, 0, (number - 2) * count)
-    place = begin + jnp.arange(count)
+    job = begin + jnp.arange(count)
     divisor = jnp.maximum(elements, 1)
-    element = order[lax.rem(place, divisor)]
-    start = jnp.where(second, 1, jnp.minimum(2 + lax.div(place, divisor), STARTS - 1))
-    present = place < jnp.where(second, 1, STARTS - 2) * elements
+    element = order[lax.rem(job, divisor)]
+    start = jnp.where(second, 1, jnp.minimum(2 + lax.div(job, divisor), STARTS - 1))
+    present = job < jnp.where(second, 1, STARTS - 2) * elements
     # The other way round: on which place of the last axis is which start of which element?
     number_of_start = jnp.arange(STARTS)[:, None]
-    lane = (number_of_start - jnp.where(second, 1, 2)) * elements + jnp.argsort(order) - begin
+    place = (number_of_start - jnp.where(second, 1, 2)) * elements + jnp.argsort(order) - begin
     in_round = jnp.where(second, number_of_start == 1, number_of_start >= 2)
-    here = wanted & in_round & (lane >= 0) & (lane < count)
-    return _Jobs(element, start, present, jnp.where(here, lane, count).ravel())
+    here = wanted & in_round & (place >= 0) & (place < count)
+    return _Jobs(element, start, present, jnp.where(here, place, count).ravel())
 
 
 def _iterate(problem: Problem, found: Found, jobs: _Jobs, tolerance: Any, limit: Any) -> Found:

@@ -230,7 +230,7 @@ def calibrate(
         if name in chosen:
             raise InputError(f"{name} cannot be both free and fixed")
     of_trials = _checked_conditions(task, conditions or {}, [*chosen, *(fixed or {})], n_trials)
-    one = CalibrationSet(
+    data_set = CalibrationSet(
         task=task,
         priors=tuple(chosen.items()),
         n_trials=n_trials,
@@ -241,7 +241,7 @@ def calibrate(
         conditions=of_trials,
     )
     table = sweep(
-        one,
+        data_set,
         {"data_set": list(range(n_sets))},
         seed=seed,
         folder=folder,

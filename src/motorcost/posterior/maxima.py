@@ -69,8 +69,12 @@ def find_maxima(
         objective = objective_of(task, trials, priors, search)
         target = target_of(objective, priors)
     require_same_task(objective, stored)
-    each = zip(stored["points"], stored["log_densities"], stored["covariances"], strict=True)
-    peaks = tuple(Peak(point, float(value), covariance) for point, value, covariance in each)
+    stored_peaks = zip(
+        stored["points"], stored["log_densities"], stored["covariances"], strict=True
+    )
+    peaks = tuple(
+        Peak(point, float(value), covariance) for point, value, covariance in stored_peaks
+    )
     hills = tuple(_hill(target, peak, peaks[0].log_density) for peak in peaks)
     verdicts = tuple(str(verdict) for verdict in stored["verdicts"])
     return target, Maxima(peaks, hills, verdicts, int(stored["size"]))
