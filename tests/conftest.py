@@ -71,13 +71,13 @@ settings.register_profile(
 settings.load_profile("motorcost")
 
 
-# Compiled programs are forgotten once the process has this much memory, or this many mappings of
-# it, of which the system allows 65,530. Files share few programs with each other and the tests of a
+# Compiled programs are forgotten once the process has this much memory, or this share of the
+# mappings of it that the system allows. Files share few programs with each other and the tests of a
 # file most of theirs: they are forgotten between files early, and within a file only when they
 # must. A test adds up to 0.2 GB, and no process shall have more than 2 GB.
 MOST_BYTES_BETWEEN_FILES = 1.0e9
 MOST_BYTES = 1.7e9
-MOST_MAPPINGS = 30_000
+MOST_MAPPINGS = 0.45
 
 
 def forget_compiled_programs():
@@ -96,17 +96,10 @@ def has_memory(most):
     return False
 
 
-def has_mappings(most):
-    """Whether the process has more mappings of memory than that."""
-    with contextlib.suppress(OSError):
-        return Path("/proc/self/maps").read_bytes().count(b"\n") > most
-    return False
-
-
 @pytest.fixture(scope="module", autouse=True)
 def forget_between_files():
     yield
-    if has_memory(MOST_BYTES_BETWEEN_FILES) or has_mappings(MOST_MAPPINGS):
+    if has_memory(MOST_BYTES_BETWEEN_FILES) or compiling.share_of_mappings() > MOST_MAPPINGS:
         forget_compiled_programs()
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from motorcost.fitting.objective import DataSets, Evaluated, Objective, evaluate
+from motorcost.numerics.compiling import forget_programs_if_full
 from motorcost.numerics.linalg import batch_size
 
 # Numbers (of trials, times and states) whose likelihoods even an accelerator computes at once: some
@@ -40,6 +41,7 @@ class BatchedObjective:
         gradient: bool = True,
         priors: bool = False,
     ) -> None:
+        forget_programs_if_full()
         self.objective = objective
         self.data = DataSets() if data is None else data
         self._gradient, self._priors, self._rough = gradient, priors, False

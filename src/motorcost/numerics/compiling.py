@@ -1,7 +1,9 @@
-"""Compile large programs in less time."""
+"""Compile large programs in less time, and forget them before there are too many."""
 
 import functools
+import gc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -48,3 +50,30 @@ def _has_options() -> bool:
     except (RuntimeError, ValueError):
         return False
     return True
+
+
+# Compiled programs are forgotten beyond this share of the mappings of memory that Linux allows a
+# process. A fit of recorded trials adds some thousands, of 65,530 by default.
+_MOST_MAPPINGS = 0.5
+
+
+def forget_programs_if_full() -> None:
+    """Let JAX forget all that it compiled, if the process has so many mappings of memory that the
+    next large programs might not find room: LLVM then ends the process.
+
+    To be called before work that compiles, as fits of one person after the other do. What is needed
+    again is compiled again.
+    """
+    if share_of_mappings() > _MOST_MAPPINGS:
+        jax.clear_caches()
+        gc.collect()
+
+
+def share_of_mappings() -> float:
+    """How many mappings of memory this process has, as a share of what is allowed; 0 where the
+    system does not tell."""
+    try:
+        allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
+        return Path("/proc/self/maps").read_bytes().count(b"\n") / allowed
+    except (OSError, ValueError):
+        return 0.0
