@@ -90,22 +90,42 @@ def test_what_a_comparison_says(file):
     assert near.depends == []
     assert far.depends == ["velocity"]
     assert unsettled.apart == {}
-    assert cuts_in_words([near], 0.05, "m") == [
-        "Estimates do not depend on the cut: with movements cut at 0.02 instead of 0.05 m/s, the "
-        "largest of 2 differences is 0.3 standard errors."
+    assert cuts_in_words([near], 0.05) == [
+        "Estimates do not depend on the cut: with movements cut at 0.02 instead of 0.05, none is "
+        "further away than 0.3 standard errors."
     ]
-    (said,) = cuts_in_words([near, far], 0.05, "m")
+    (said,) = cuts_in_words([near, far], 0.05)
     assert said.startswith("velocity depends on the cut")
     assert said.endswith("2.5 standard errors away.")
-    said = cuts_in_words([unsettled], 0.05, "m")
+    said = cuts_in_words([unsettled], 0.05)
     assert said == [
-        "The search did not settle with movements cut at 0.2 instead of 0.05 m/s: nothing is said "
+        "The search did not settle with movements cut at 0.2 instead of 0.05: nothing is said "
         "of that cut."
     ]
     header, rows = cuts_table([near, unsettled], fit, 0.05)
     assert header[:4] == ["parameter", "cut at 0.05", "cut at 0.02", "standard errors apart"]
     assert rows[0] == ["trials", "4", "4", "", "4", "did not settle"]
     assert rows[2][3:] == ["0.3", f"{unsettled.estimates['velocity']:.3g}", ""]
+
+
+def test_what_cannot_be_compared_is_named(file):
+    fit = made_fit(["effort", "velocity"], mc.Study.read(file).trials()[0])
+    low, _ = fit.objective.bounds[0]
+    # At an end of its support in one of the fits, in both, and with trials of another person.
+    to_end = other(0.02, fit, np.array([low - fit.point[0], 0.0]))
+    assert to_end.depends == ["effort"]
+    at_end = replace(fit, point=np.array([low, fit.point[1]]))
+    both = cut_fit(0.02, at_end, at_end)
+    assert both.apart == {"effort": 0.0, "velocity": 0.0}
+    alone = cut_fit(0.1, made_fit(["velocity"], fit.trials), fit)
+    assert alone.uncompared == ("effort",)
+    first, second = cuts_in_words([alone], 0.05)
+    assert first == "effort could not be compared with movements cut at 0.1 instead of 0.05."
+    assert second.startswith("The estimates that were compared do not depend on the cut")
+    assert cuts_table([alone], fit, 0.05)[1][1][2:] == ["", ""]
+    nothing = made_fit(["effort"], fit.trials, information=0.0)
+    (said,) = cuts_in_words([cut_fit(0.1, nothing, nothing)], 0.05)
+    assert said.startswith("effort could not be compared")
 
 
 def test_a_report_without_a_comparison_says_how_to_get_one(file):

@@ -138,7 +138,6 @@ def _interrupted(where: Path) -> InterruptedError:
 
 def _show(analysis: Analysis, report: Path | None) -> None:
     """Print what was found, and where the report is."""
-    from motorcost.report.differences import cut_unit
     from motorcost.study.cuts import cut_speed, cuts_in_words
 
     typer.echo(printable(analysis.fit.summary()))
@@ -148,7 +147,7 @@ def _show(analysis: Analysis, report: Path | None) -> None:
         typer.echo(f"\n{analysis.plausibility}\n")
     if analysis.cuts:
         speed = cut_speed(analysis.study.prepare) or 0.0
-        for sentence in cuts_in_words(analysis.cuts, speed, cut_unit(analysis)):
+        for sentence in cuts_in_words(analysis.cuts, speed):
             typer.echo(sentence)
     if report is not None:
         typer.echo(f"Report: {printable(report)}")

@@ -70,18 +70,13 @@ def cuts_section(analysis: Analysis) -> Iterator[Section]:
         title,
         "The same model, fitted to the movements that other thresholds of speed cut out. Log "
         "likelihoods are not compared: they are of other samples. Distances are in the larger of "
-        "the two standard errors; parameters at an end of their support have none, and are not "
-        "compared either.",
+        "the two standard errors, or in the only one: parameters at an end of their support have "
+        "none.",
         [
-            Points(cuts_in_words(analysis.cuts, speed, cut_unit(analysis))),
+            Points(cuts_in_words(analysis.cuts, speed)),
             Table(*cuts_table(analysis.cuts, analysis.fit, speed)),
         ],
     )
-
-
-def cut_unit(analysis: Analysis) -> str:
-    """The unit of the channels that were cut, as far as the fitted ones tell it."""
-    return analysis.trials.channel_units[0]
 
 
 def delays_section(analysis: Analysis) -> Iterator[Section]:

@@ -7,6 +7,7 @@ compared. Log likelihoods are not: they are of other samples.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # Estimates that are this many standard errors apart, or more, depend on the cut.
 APART = 2.0
+# Points on the search scale that are closer than this are the same end of a support.
+SAME_END = 1e-3
 Steps = Sequence[tuple[str, Mapping[str, Any]]]
 
 
@@ -28,13 +31,14 @@ Steps = Sequence[tuple[str, Mapping[str, Any]]]
 class CutFit:
     """The fit to the movements that another threshold cut out.
 
-    - `speed`: the threshold, in the channels' unit per second.
+    - `speed`: the threshold, in the unit of the channels that are cut, per second.
     - `trials`: how many there were.
     - `converged`: whether the search settled; otherwise nothing is compared.
     - `estimates`, `standard_errors`: by name.
     - `apart`: by name, how far the estimate is from that of the study, in standard errors (the
-      larger of the two) on the search scale. A parameter that is at an end of its support in either
-      fit is left out.
+      larger of the two, or the only one) on the search scale.
+    - `uncompared`: parameters of the study's fit that have no standard error in either fit, unless
+      they are at the same end of their support, or for which this cut left no trials.
 
     Examples
     --------
@@ -48,6 +52,7 @@ class CutFit:
     estimates: dict[str, float]
     standard_errors: dict[str, float]
     apart: dict[str, float]
+    uncompared: tuple[str, ...] = ()
 
     @property
     def depends(self) -> list[str]:
@@ -87,31 +92,43 @@ def with_cut(steps: Steps, speed: float) -> tuple[tuple[str, dict[str, Any]], ..
 def cut_fit(speed: float, found: Fit, study_fit: Fit) -> CutFit:
     """What a fit with another cut tells beside that of the study."""
     settled = found.converged and not found.interrupted
-    apart = {}
-    rows = zip(study_fit.names, study_fit.point, found.point, strict=True)
-    for name, here, there in rows if settled else ():
-        # Both are of the same trials, so that their errors do not add up as independent ones would.
-        errors = study_fit.search_scale_errors[name], found.search_scale_errors[name]
-        error = max(errors)
-        if np.isfinite(errors).all() and error > 0:
-            apart[name] = float(abs(there - here) / error)
+    apart: dict[str, float] = {}
+    if settled:
+        # Another cut may leave a subject without trials, whose parameters are then missing.
+        there = dict(zip(found.names, found.point, strict=True))
+        for name, here in zip(study_fit.names, study_fit.point, strict=True):
+            if name in there:
+                apart[name] = _distance(name, float(there[name] - here), (study_fit, found))
+    known = {name: distance for name, distance in apart.items() if np.isfinite(distance)}
     return CutFit(
         speed=speed,
         trials=len(found.trials),
         converged=settled,
         estimates=found.estimates,
         standard_errors=found.standard_errors,
-        apart=apart,
+        apart=known,
+        uncompared=tuple(n for n in study_fit.names if n not in known) if settled else (),
     )
 
 
-def cuts_in_words(cuts: Sequence[CutFit], speed: float, unit: str) -> list[str]:
+def _distance(name: str, difference: float, fits: tuple[Fit, Fit]) -> float:
+    """How far a parameter is apart in two fits, in standard errors; NaN if neither has one."""
+    # Both are of the same trials, so that their errors do not add up as independent ones would. A
+    # parameter that is at an end of its support in one fit has an error in the other only.
+    errors = [fit.search_scale_errors[name] for fit in fits]
+    known = [error for error in errors if np.isfinite(error) and error > 0]
+    if known:
+        return abs(difference) / max(known)
+    at_ends = all(name in fit.at_bounds for fit in fits)
+    return 0.0 if at_ends and abs(difference) < SAME_END else float("nan")
+
+
+def cuts_in_words(cuts: Sequence[CutFit], speed: float) -> list[str]:
     """What the comparison says, in sentences."""
-    per_second = f"{unit}/s" if unit else "units/s"
     sentences = []
     settled = [cut for cut in cuts if cut.converged]
     for cut in cuts:
-        at = f"with movements cut at {cut.speed:g} instead of {speed:g} {per_second}"
+        at = f"with movements cut at {cut.speed:g} instead of {speed:g}"
         if not cut.converged:
             sentences.append(f"The search did not settle {at}: nothing is said of that cut.")
         sentences += [
@@ -119,14 +136,16 @@ def cuts_in_words(cuts: Sequence[CutFit], speed: float, unit: str) -> list[str]:
             f"{cut.apart[name]:.1f} standard errors away."
             for name in cut.depends
         ]
-    if settled and not any(cut.depends for cut in settled):
+        if cut.uncompared:
+            sentences.append(f"{', '.join(cut.uncompared)} could not be compared {at}.")
+    distances = [distance for cut in settled for distance in cut.apart.values()]
+    if distances and not any(cut.depends for cut in settled):
         speeds = " and ".join(f"{cut.speed:g}" for cut in settled)
-        compared = sum(len(cut.apart) for cut in settled)
-        most = max((d for cut in settled for d in cut.apart.values()), default=0.0)
+        which = "The estimates that were compared" if sentences else "Estimates"
+        most = math.ceil(100 * max(distances) - 1e-6) / 100  # never rounded down
         sentences.append(
-            f"Estimates do not depend on the cut: with movements cut at {speeds} instead of "
-            f"{speed:g} {per_second}, the largest of {compared} differences is {most:.1g} standard "
-            "errors."
+            f"{which} do not depend on the cut: with movements cut at {speeds} instead of "
+            f"{speed:g}, none is further away than {most:g} standard errors."
         )
     return sentences
 
@@ -144,9 +163,10 @@ def cuts_table(
     for name, value in study_fit.estimates.items():
         row = [name, _estimate(value, study_fit.standard_errors[name])]
         for cut in cuts:
-            error = cut.standard_errors[name] if cut.converged else np.nan
+            error = cut.standard_errors.get(name, np.nan) if cut.converged else np.nan
             apart = f"{cut.apart[name]:.1f}" if name in cut.apart else ""
-            row += [_estimate(cut.estimates[name], error), apart]
+            estimate = cut.estimates.get(name)
+            row += ["" if estimate is None else _estimate(estimate, error), apart]
         rows.append(row)
     return header, rows
 
