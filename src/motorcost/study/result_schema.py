@@ -65,6 +65,7 @@ class Cut(Part):
     estimates: ByName
     standard_errors: ByName
     apart: ByName
+    uncompared: list[str] = []
 
 
 class Delay(Part):
