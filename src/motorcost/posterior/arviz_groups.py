@@ -29,6 +29,15 @@ MOST_NUMBERS = 5_000_000
 
 def arviz() -> Any:
     """ArviZ, which takes seconds to import, and warns once a day of changes in its next version."""
+    try:
+        return _imported()
+    except FileNotFoundError:
+        # It notes in the user's cache folder that it has warned, by renaming a file that another
+        # process, which imports it at the same moment, may have renamed already.
+        return _imported()
+
+
+def _imported() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import arviz
