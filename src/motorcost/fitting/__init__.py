@@ -11,6 +11,7 @@ In the order of reading:
   Newton's last steps, and a check of maxima at the scale of a standard error.
 - `engine`: from starts to maxima, whether of one data set or of thousands.
 - `information`: standard errors, directions that the data leave open. `intervals`: of confidence.
+  `nearby`: what searches came by (`visited`) beyond these.
 - `estimate`: `fit`. `fitted`: `Fit`, with `local_maximum` (other explanations), `profiles`,
   `prediction` and `presenting`. `leads`: how long before the first sample the model begins,
   compared.

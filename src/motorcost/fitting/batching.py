@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from motorcost.fitting.objective import DataSets, Evaluated, Objective, evaluate
+from motorcost.fitting.visited import Visited
 from motorcost.numerics.compiling import forget_programs_if_full
 from motorcost.numerics.linalg import batch_size
 
@@ -45,6 +46,7 @@ class BatchedObjective:
         self.objective = objective
         self.data = DataSets() if data is None else data
         self._gradient, self._priors, self._rough = gradient, priors, False
+        self._visited: Visited | None = None
         self._has_curvatures = gradient and objective.has_curvatures
         self._cores = cores_to_use()
         # Problems that are solved side by side wait for the slowest, so with many problems at each
@@ -74,6 +76,12 @@ class BatchedObjective:
         other._rough = True
         return other
 
+    def noting(self, visited: Visited) -> BatchedObjective:
+        """The same, which takes note of the points that it is asked for."""
+        other = copy.copy(self)
+        other._visited = visited
+        return other
+
     def __call__(self, which: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The value of data set `which[i]` at `points[i]` (S, p), and its gradient.
 
@@ -93,6 +101,8 @@ class BatchedObjective:
             gradients[rows] = np.asarray(found.gradients)[: len(rows)]
             if found.curvatures is not None:
                 curvatures[rows] = np.asarray(found.curvatures)[: len(rows)]
+        if self._visited is not None:
+            self._visited.note(which, points, values)
         return values, gradients, curvatures if self._has_curvatures else None
 
     def per_trial(self, which: np.ndarray, points: np.ndarray) -> np.ndarray:

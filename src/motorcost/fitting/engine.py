@@ -56,15 +56,26 @@ class Maximum:
 
 
 @dataclass(frozen=True)
+class Nearby:
+    """Points (F, p) that are nearly as probable as a maximum and far from it, and their log
+    likelihoods (or log posteriors)."""
+
+    points: np.ndarray
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
 class Maxima:
     """The maxima that the searches of one data set found, the highest first.
 
     - `starts`: where each search came to, with values as log likelihoods.
+    - `nearby`: what the searches came by, as far as intervals need it.
     """
 
     maxima: tuple[Maximum, ...]
     starts: tuple[Found, ...]
     interrupted: bool
+    nearby: Nearby | None = None
 
     @property
     def best(self) -> Maximum:

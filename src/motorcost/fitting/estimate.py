@@ -20,7 +20,7 @@ from motorcost.fitting.delays import (
     impossible_delay,
 )
 from motorcost.fitting.derivative_free import METHODS, Method, check_available
-from motorcost.fitting.engine import Maxima, maximise
+from motorcost.fitting.engine import Maxima
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.leads import (
     Lead,
@@ -29,6 +29,7 @@ from motorcost.fitting.leads import (
     lead_fit,
     leads_of,
 )
+from motorcost.fitting.nearby import maximise_and_note
 from motorcost.fitting.objective import Objective
 from motorcost.fitting.progress import Progress, silent
 from motorcost.fitting.specification import Free, check_task, check_trials, make_objective
@@ -237,7 +238,7 @@ def _maxima(
     first_look = batched.roughly() if method == "gradient" else batched.values_only()
     starts = choose_starts(objective, first_look, jnp.stack([key]), n_starts, given_points)
     report(SEARCHING, 0, total)
-    (maxima,) = maximise(
+    (maxima,) = maximise_and_note(
         batched,
         starts,
         max_evaluations=max_evaluations,
@@ -269,4 +270,5 @@ def _fit_of(objective: Objective, found: Maxima, method: Method, size: int, *, p
         notes=(*objective.notes, *doubts(objective.task, objective.trials, fixed)),
         trial_scores=best.trial_scores,
         other_maxima=found.maxima[1:],
+        nearby=found.nearby,
     )

@@ -15,7 +15,7 @@ from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.delays import DelayFit
 from motorcost.fitting.derivative_free import Method
-from motorcost.fitting.engine import Maximum, agreeing
+from motorcost.fitting.engine import Maximum, Nearby, agreeing
 from motorcost.fitting.information import (
     AT_BOUND,
     Direction,
@@ -126,6 +126,7 @@ class Fit:
     notes: tuple[str, ...] = ()
     trial_scores: np.ndarray | None = None  # (N, p), at the estimates
     other_maxima: tuple[Maximum, ...] = ()
+    nearby: Nearby | None = None
     leads: tuple[LeadFit, ...] = ()
     delays: tuple[DelayFit, ...] = ()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from motorcost.fitting.engine import Maximum
+from motorcost.fitting.engine import Maximum, Nearby
 from motorcost.fitting.information import AT_BOUND, robust_covariance
 from motorcost.tasks.supports import Support
 
@@ -22,20 +22,31 @@ if TYPE_CHECKING:
 Interval = tuple[float, float]
 
 
-def wald_ends(maxima: Sequence[Maximum], supports: Sequence[Support], level: float) -> np.ndarray:
+def drop_of(level: float) -> float:
+    """How far below its maximum the log likelihood may be within an interval: half of the quantile
+    of chi-square with one degree of freedom."""
+    return 0.5 * NormalDist().inv_cdf(0.5 + level / 2) ** 2
+
+
+def wald_ends(
+    maxima: Sequence[Maximum],
+    supports: Sequence[Support],
+    level: float,
+    nearby: Nearby | None = None,
+) -> np.ndarray:
     """The ends of intervals on the search scale (p, 2), from standard errors and Student's t.
 
     Another maximum that the data allow as well, because it is not far enough below the highest,
     belongs to the interval: it reaches from the lowest end of all of them to the highest, the less
-    far around a maximum the lower it is, as a profile likelihood would. NaN where the highest has
-    no standard error.
+    far around a maximum the lower it is, as a profile likelihood would. So does every point of
+    `nearby` that the data allow. NaN where the highest has no standard error.
     """
     from scipy.special import stdtrit  # slow to import, and only needed here
 
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    drop = drop_of(level)
     parts: list[np.ndarray] = []
     for maximum in maxima:
-        share = 1.0 - 2.0 * (maxima[0].value - maximum.value) / z**2
+        share = 1.0 - (maxima[0].value - maximum.value) / drop
         if share <= 0:
             continue
         errors, degrees = standard_errors(maximum, supports)
@@ -43,6 +54,9 @@ def wald_ends(maxima: Sequence[Maximum], supports: Sequence[Support], level: flo
         if parts:  # of another maximum at an edge, the edge
             reach = np.nan_to_num(reach, nan=0.0, posinf=np.inf)
         parts.append(np.stack([maximum.point - reach, maximum.point + reach], axis=1))
+    if nearby is not None:
+        allowed = nearby.points[maxima[0].value - nearby.values < drop]
+        parts += [np.stack([point, point], axis=1) for point in allowed]
     ends = np.stack(parts)
     return np.stack([ends[..., 0].min(axis=0), ends[..., 1].max(axis=0)], axis=1)
 
@@ -67,7 +81,7 @@ def wald_intervals(fit: Fit, level: float) -> dict[str, Interval]:
     """
     at_edge = edge_intervals(fit, level)
     coordinates = fit.objective.coordinates
-    ends = wald_ends(fit.all_maxima, fit.objective.supports, level)
+    ends = wald_ends(fit.all_maxima, fit.objective.supports, level, fit.nearby)
     return {
         c.name: at_edge[c.name] if c.name in at_edge else c.support.natural(tuple(of_coordinate))
         for c, of_coordinate in zip(coordinates, ends.tolist(), strict=True)

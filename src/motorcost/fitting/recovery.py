@@ -17,9 +17,10 @@ from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.derivative_free import METHODS, Method, check_available
-from motorcost.fitting.engine import Maxima, maximise
+from motorcost.fitting.engine import Maxima
 from motorcost.fitting.information import AT_BOUND
 from motorcost.fitting.intervals import standard_errors, wald_ends
+from motorcost.fitting.nearby import maximise_and_note
 from motorcost.fitting.objective import DataSets, Objective, step_and_structure
 from motorcost.fitting.specification import (
     FixedObserver,
@@ -169,7 +170,7 @@ class Recovery:
         samples = simulated_samples(self, plain, n_trials, split[:, 0], rows)
         batched = _batched(self, plain, rows, samples)
         starts = choose_starts(batched.objective, batched.roughly(), split[:, 1], self.n_starts)
-        maxima = maximise(batched, starts, method=self.method)
+        maxima = maximise_and_note(batched, starts, method=self.method)
         if any(maximum is not None and maximum.interrupted for maximum in maxima):
             raise KeyboardInterrupt
         table = _table(self, batched, maxima, truth)
@@ -261,7 +262,7 @@ def _table(
     )
     ends = np.stack(
         [
-            np.full((p, 2), np.nan) if m is None else wald_ends(m.maxima, supports, LEVEL)
+            np.full((p, 2), np.nan) if m is None else wald_ends(m.maxima, supports, LEVEL, m.nearby)
             for m in maxima
         ]
     )

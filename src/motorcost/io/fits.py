@@ -20,7 +20,7 @@ import numpy as np
 from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.fitting.delays import DelayFit
-from motorcost.fitting.engine import Maximum
+from motorcost.fitting.engine import Maximum, Nearby
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.leads import LeadFit
 from motorcost.fitting.optimise import Found
@@ -43,6 +43,7 @@ _CLASSES: dict[str, Any] = {
     "LeadFit": LeadFit,
     "DelayFit": DelayFit,
     "Maximum": Maximum,
+    "Nearby": Nearby,
 }
 # What reading something else, or only a part of a file, may raise.
 _UNREADABLE = (
