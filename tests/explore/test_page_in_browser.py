@@ -122,8 +122,8 @@ def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):
     page.get_by_label("Searches").fill("1")
     page.keyboard.press("Tab")
     fit = page.get_by_role("button", name="Fit", exact=True)
-    for _ in range(10):  # which must not queue ten fits
-        fit.click(force=True, no_wait_after=True, timeout=1000) if fit.is_enabled() else None
+    # Ten clicks must not queue ten fits.
+    fit.evaluate("button => { for (let i = 0; i < 10; i++) button.click() }")
     page.get_by_text("log likelihood", exact=False).first.wait_for()
     page.get_by_text("95 % interval:").first.wait_for()
     page.get_by_text("1 of 1 searches found this maximum").wait_for()
@@ -135,7 +135,14 @@ def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):
         ).groups()
     )
     assert 1e-5 < low < high < 4e-5  # around what the trials were simulated with
+    bar = page.locator(".interval > div").first.bounding_box()
+    handle = slider(page, "effort").bounding_box()
+    centre = handle["x"] + handle["width"] / 2
+    assert bar["x"] - 1 < centre < bar["x"] + bar["width"] + 1
     assert fit.is_enabled()
+
+    chosen = page.get_by_label("Recording or study in")
+    expect(chosen).to_have_value("reaches.csv")
 
     choose_tab(page, "One movement")
     page.get_by_text("what the agent took the state to be").wait_for()
@@ -152,6 +159,12 @@ def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):
     assert list(study["free"]) == ["effort"]
     assert saved["Figure (SVG)"].read_text().count("<svg") == 1
     compile(saved["Python lines"].read_text(), "explored.py", "exec")
+
+    chosen.select_option("none: simulated movements only")
+    page.get_by_role("button", name="Take the simulated movements as data").click()
+    expect(chosen).to_have_value("20 simulated movements")
+    chosen.select_option("none: simulated movements only")
+    page.get_by_role("button", name="Take the simulated movements as data").wait_for()
 
 
 def test_another_task_reads_the_recording_again(page, recordings):

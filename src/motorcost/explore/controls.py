@@ -29,10 +29,14 @@ const value = VALUE;
 const small = value != 0 && Math.abs(value) < 1e-3;
 return small ? value.toExponential(2) : Number(value.toPrecision(3)).toString();
 """
+# As wide as the track of the slider above it, so that an interval stands below its values.
 _BAR = """
-<div style="position:relative;height:6px;margin:0 8px" role="img" aria-label="{words}">
-<div style="position:absolute;left:{left:.1f}%;width:{width:.1f}%;height:6px;border-radius:3px;
-background:#009E73"></div></div><small>{words}</small>"""
+<div class="interval" style="position:relative;height:6px" role="img" aria-label="{words}">
+<div style="position:absolute;left:{left:.1f}%;width:{width:.1f}%;min-width:3px;height:6px;
+border-radius:3px;background:#009E73"></div></div><small>{words}</small>"""
+_WIDE = {"sizing_mode": "stretch_width"}
+# Around a slider, whose bar follows below.
+_ABOVE_BAR = (5, 10, 0, 10)
 
 
 class PromptSlider(pn.widgets.FloatSlider):
@@ -42,6 +46,58 @@ class PromptSlider(pn.widgets.FloatSlider):
     """
 
     _debounce: ClassVar[int] = 0
+
+
+def _bar_pane() -> pn.pane.HTML:
+    return pn.pane.HTML("", margin=(0, 10), **_WIDE)
+
+
+def _bar(interval: tuple[float, float], shares: tuple[float, float]) -> str:
+    """An interval below a slider. `shares` are the places of its ends along the slider."""
+    left, right = (100 * min(max(share, 0.0), 1.0) for share in shares)
+    words = escape("95 % interval: {:.3g} to {:.3g}".format(*interval))
+    return _BAR.format(left=left, width=right - left, words=words)
+
+
+class NoiseSlider:
+    """The slider of the recording noise, which only data have.
+
+    `changed` is called after every change that the user makes.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._slider = PromptSlider(
+            name="recording_noise (SD)", start=0.0, end=1.0, margin=_ABOVE_BAR, **_WIDE
+        )
+        self._slider.param.watch(lambda _: changed(), "value")
+        self._bar = _bar_pane()
+        self.column = pn.Column(self._slider, self._bar, margin=0, visible=False, **_WIDE)
+
+    @property
+    def value(self) -> float:
+        """The SD that the slider stands for; 0 if it is hidden."""
+        return float(self._slider.value) if self.column.visible else 0.0
+
+    def show(self, value: float, most: float) -> None:
+        """Show the slider at a value, from 0 to `most`."""
+        self._slider.param.update(end=most, step=most / POSITIONS, value=value)
+        self.column.visible = True
+
+    def hide(self) -> None:
+        """Hide the slider: there are no data."""
+        self.column.visible = False
+
+    def move(self, value: float) -> None:
+        """Put the slider at a value, or at its end."""
+        self._slider.value = min(value, self._slider.end)
+
+    def draw_interval(self, interval: tuple[float, float] | None) -> None:
+        """Draw an interval below the slider, or none."""
+        if interval is None:
+            self._bar.object = ""
+        else:
+            low, high = (value / self._slider.end for value in interval)
+            self._bar.object = _bar(interval, (low, high))
 
 
 class Sliders:
@@ -57,12 +113,12 @@ class Sliders:
         self._sliders: dict[str, pn.widgets.FloatSlider] = {}
         self._bars: dict[str, pn.pane.HTML] = {}
         self.delay = pn.widgets.IntSlider(
-            name="Delay of the senses (steps)", start=0, end=MOST_DELAY, sizing_mode="stretch_width"
+            name="Delay of the senses (steps)", start=0, end=MOST_DELAY, **_WIDE
         )
         self.wrong = pn.widgets.Checkbox(name="The agent misjudges its noises")
         for widget in (self.delay, self.wrong):
             widget.param.watch(self._heard, "value")
-        self.column = pn.Column(sizing_mode="stretch_width", margin=0)
+        self.column = pn.Column(**_WIDE, margin=0)
 
     def show(self, task: Task, given: Mapping[str, object], hidden: Mapping[str, object]) -> None:
         """Make the sliders of a task. `given` are values other than its defaults; parameters in
@@ -70,13 +126,11 @@ class Sliders:
         knobs = knobs_of(mistaken(task), given)
         self.knobs = {name: knob for name, knob in knobs.items() if name not in hidden}
         self._sliders = {name: self._slider(knob) for name, knob in self.knobs.items()}
-        self._bars = {name: pn.pane.HTML("", margin=(0, 10)) for name in self.knobs}
+        self._bars = {name: _bar_pane() for name in self.knobs}
         by_role: dict[str, list[pn.viewable.Viewable]] = {}
         for name, knob in self.knobs.items():
             by_role.setdefault(knob.role, []).append(
-                pn.Column(
-                    self._sliders[name], self._bars[name], margin=0, sizing_mode="stretch_width"
-                )
+                pn.Column(self._sliders[name], self._bars[name], margin=0, **_WIDE)
             )
         by_role.setdefault("belief", []).insert(0, self.wrong)
         self.column[:] = [
@@ -90,7 +144,7 @@ class Sliders:
             *inside,
             title=_HEADINGS[role],
             collapsed=role not in _OPEN,
-            sizing_mode="stretch_width",
+            **_WIDE,
             margin=(4, 0),
             header_css_classes=["card-header", f"role-{role}"],
         )
@@ -106,8 +160,8 @@ class Sliders:
             step=(high - low) / POSITIONS,
             value=knob.position(knob.default),
             format=CustomJSTickFormatter(code=shown),
-            sizing_mode="stretch_width",
-            margin=(5, 10, 0, 10),
+            **_WIDE,
+            margin=_ABOVE_BAR,
         )
         slider.param.watch(self._heard, "value")
         return slider
@@ -142,14 +196,13 @@ class Sliders:
     def draw_intervals(self, intervals: Mapping[str, tuple[float, float]]) -> None:
         """Draw an interval below each slider that has one, and none below the others."""
         for name, bar in self._bars.items():
-            bar.object = "" if name not in intervals else self._bar(name, *intervals[name])
+            bar.object = "" if name not in intervals else self._bar(name, intervals[name])
 
-    def _bar(self, name: str, low: float, high: float) -> str:
+    def _bar(self, name: str, interval: tuple[float, float]) -> str:
         knob = self.knobs[name]
         start, end = knob.position(knob.low), knob.position(knob.high)
-        left, right = (100 * (knob.position(v) - start) / (end - start) for v in (low, high))
-        words = escape(f"95 % interval: {low:.3g} to {high:.3g}")
-        return _BAR.format(left=left, width=max(right - left, 0.5), words=words)
+        low, high = ((knob.position(value) - start) / (end - start) for value in interval)
+        return _bar(interval, (low, high))
 
     def table(self) -> str:
         """What each parameter means, as an HTML table."""

@@ -281,6 +281,7 @@ class BeliefPlot:
     samples: ColumnDataSource
     belief: ColumnDataSource
     own: ColumnDataSource
+    of_own: LegendItem
 
     @classmethod
     def make(cls, palette: Mapping[str, str]) -> BeliefPlot:
@@ -294,16 +295,19 @@ class BeliefPlot:
             "x", "y", source=own, color=palette["mark"], line_dash="dashed", line_width=2
         )
         dots = plot.scatter("x", "y", source=samples, color=palette["data"], size=5)
+        of_own = LegendItem(
+            label="what it did believe (simulated)", renderers=[truth], visible=False
+        )
         _legend(
             plot,
             [
                 LegendItem(label="recorded", renderers=[dots]),
                 LegendItem(label="what the agent believed, inferred", renderers=[inferred]),
                 LegendItem(label=f"± {BAND:.0f} SD of what we know of it", renderers=[band]),
-                LegendItem(label="what it did believe (simulated)", renderers=[truth]),
+                of_own,
             ],
         )
-        return cls(plot, samples, belief, own)
+        return cls(plot, samples, belief, own, of_own)
 
     def show(
         self,
@@ -324,6 +328,7 @@ class BeliefPlot:
         nothing: dict[str, list[float]] = {"x": [], "y": []}
         self.samples.data = nothing if samples is None else {"x": times, "y": samples}
         self.own.data = nothing if own is None else {"x": times, "y": own}
+        self.of_own.visible = own is not None
         self.plot.yaxis.axis_label = axis
         _fit_range(self.plot.x_range, times)
         further = [line for line in (samples, own) if line is not None]

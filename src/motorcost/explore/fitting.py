@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any
 
 import jax
-import panel as pn
 
-from motorcost.explore.controls import Sliders
+from motorcost.explore.controls import NoiseSlider, Sliders
 from motorcost.explore.exports import Shown
 from motorcost.explore.panels import FitPanel
 from motorcost.explore.workers import FitRun, FitSlot
@@ -32,7 +31,7 @@ class Fitting:
         slot: FitSlot,
         panel: FitPanel,
         sliders: Sliders,
-        noise: pn.widgets.FloatSlider,
+        noise: NoiseSlider,
         *,
         later: Callable[[Callable[[], None]], None],
         say: Callable[[str], None],
@@ -81,6 +80,7 @@ class Fitting:
         found = self._found
         intervals = {} if found is None or not found.converged else found.interval(_LEVEL)
         self._sliders.draw_intervals(intervals)
+        self._noise.draw_interval(intervals.get(SHARED_NOISE))
         self._panel.show_intervals(intervals)
 
     def _failed(self, why: str) -> None:
@@ -96,7 +96,7 @@ class Fitting:
         self._panel.show_result(found)
         estimates = found.estimates
         if SHARED_NOISE in estimates:
-            self._noise.value = min(estimates[SHARED_NOISE], self._noise.end)
+            self._noise.move(estimates[SHARED_NOISE])
         self._sliders.move(estimates)
         self.mark_intervals()
 

@@ -32,13 +32,14 @@ class Opener:
     def __init__(
         self, folder: Folder, chosen: Callable[[Callable[[str], Recording] | None], None]
     ) -> None:
-        self._folder, self._chosen = folder, chosen
+        self._folder, self._listed, self._chosen = folder, folder.files(), chosen
         self._last: Callable[[str], Recording] | None = None
         self._is_study = False
+        self._named = _NONE
         wide = {"sizing_mode": "stretch_width"}
         self.files = pn.widgets.Select(
             name=f"Recording or study in {folder.root.name or folder.root}",
-            options=[_NONE, *folder.files()],
+            options=self._options(),
             **wide,
         )
         self.upload = pn.widgets.FileInput(accept=",".join(DATA), multiple=False, **wide)
@@ -77,12 +78,24 @@ class Opener:
         """Open a file of the folder, by its relative path."""
         self._ask(lambda task: self._open(name, task), is_study=name.lower().endswith(STUDY))
 
+    def name_data(self, name: str | None) -> None:
+        """Show the name of the data that the page works with, wherever they came from; None for
+        none."""
+        self._named = _NONE if name is None else name
+        self.files.param.update(options=self._options(), value=self._named)
+
+    def _options(self) -> list[str]:
+        """What can be chosen: no data, those that are here, the files of the folder."""
+        return list(dict.fromkeys([_NONE, self._named, *self._listed]))
+
     @property
     def for_another_task(self) -> Callable[[str], Recording] | None:
         """What reads the last recording for another task; None for a study, which has its own."""
         return None if self._is_study else self._last
 
     def _from_folder(self, event: Any) -> None:
+        if event.new == self._named:
+            return
         if event.new == _NONE:
             self._last = None
             self._chosen(None)

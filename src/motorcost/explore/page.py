@@ -14,10 +14,9 @@ import panel as pn
 from motorcost.data.kinematics import position_states
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.explore import figures
-from motorcost.explore.controls import PromptSlider, Sliders
+from motorcost.explore.controls import NoiseSlider, Sliders
 from motorcost.explore.exports import DATA_FILE, Shown
 from motorcost.explore.fitting import Fitting
-from motorcost.explore.knobs import POSITIONS
 from motorcost.explore.likelihood import Meter
 from motorcost.explore.opening import Opener
 from motorcost.explore.panels import BeliefPanel, ExportPanel, FitPanel, MovementPanel, axis_of
@@ -57,10 +56,7 @@ class Page:
         self.task = pn.widgets.Select(name="Task", options=task_names(), **_WIDE)
         self.task.param.watch(lambda _: self._task_chosen(), "value")
         self.sliders = Sliders(self._refresh)
-        self.noise = PromptSlider(
-            name="recording_noise (SD)", start=0.0, end=1.0, visible=False, **_WIDE
-        )
-        self.noise.param.watch(lambda _: self._refresh(), "value")
+        self.noise = NoiseSlider(self._refresh)
         self.again = pn.widgets.Button(name="Other random numbers", **_WIDE)
         self.again.on_click(lambda _: self._reseed())
         self.take = pn.widgets.Button(name="Take the simulated movements as data", **_WIDE)
@@ -100,7 +96,7 @@ class Page:
             self.task,
             self.opener.card,
             self.sliders.column,
-            self.noise,
+            self.noise.column,
             self.again,
             self.take,
             margin=0,
@@ -170,7 +166,7 @@ class Page:
             self._setting(),
             self._free(),
             self._recording,
-            noise=float(self.noise.value) if self.noise.visible else 0.0,
+            noise=self.noise.value,
             starts=int(self.fit.searches.value),
         )
 
@@ -376,7 +372,8 @@ class Page:
             {} if trials is None else trials.conditions,
         )
         self.meaning.object = self.sliders.table()
-        self.noise.visible = trials is not None
+        self.opener.name_data(None if recording is None else recording.name)
+        self.noise.hide()
         self.take.visible = trials is None
         self.fit.show_data(trials is not None)
         problem = example_problem(self._task, self.task.value, {} if study is None else study.fixed)
@@ -391,7 +388,4 @@ class Page:
 
     def _set_noise(self, recording: Recording) -> None:
         most = _MOST_NOISE * usual_noise(np.asarray(recording.trials.observed)).high
-        usual = recording.usual_noise
-        self.noise.param.update(
-            end=max(most, usual), step=max(most, usual) / POSITIONS, value=usual
-        )
+        self.noise.show(recording.usual_noise, max(most, recording.usual_noise))
