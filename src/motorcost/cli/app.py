@@ -103,11 +103,19 @@ def _interrupts_heard() -> Iterator[None]:
         if not issubclass(dropped.exc_type, KeyboardInterrupt):
             usual(dropped)
             return
-        # Later, and from another thread: raised here, it would be dropped again.
+        # Later, and from another thread: raised here, it would be dropped again. Where this thread
+        # waits longer than that for the other one to start, as on a busy machine, the interrupt
+        # arrives here after all.
         main_thread = threading.main_thread().ident
-        timer = threading.Timer(0.05, signal.pthread_kill, [main_thread, signal.SIGINT])
-        timer.daemon = True
-        timer.start()
+        waiting = True
+        while waiting:
+            try:
+                timer = threading.Timer(0.1, signal.pthread_kill, [main_thread, signal.SIGINT])
+                timer.daemon = True
+                timer.start()
+                waiting = False
+            except KeyboardInterrupt:
+                pass
 
     sys.unraisablehook = interrupt_again
     try:
