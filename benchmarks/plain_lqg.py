@@ -11,6 +11,9 @@ neither driven nor disturbed in the same step, F V = F B = 0: then F x' = F A x,
 the same sense. So the agent of this task sees positions, while force and noise act on
 velocities, and the experimenter records the velocities. Both start at rest at zero, known
 exactly, and the first sample has no density on either side: no constant is left between the two.
+
+The task `pursuit` follows that timing itself, and has senses that are late: those rows are of its
+bounded actor, whose past `lqg` keeps as further states, two for each step.
 """
 
 from collections.abc import Iterator
@@ -21,6 +24,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import motorcost as mc
 from cases import Scale
@@ -47,6 +51,15 @@ def comparisons(scale: Scale) -> Iterator[Comparison]:
     # Its search stops at a tolerance of 1e-4, ours goes on: so the maximum is what must agree.
     same = None if scale.once else 1e-6
     yield Comparison(f"{of}: 5-start fit", "lqg", partial(_fits, n_trials, steps), 3, agree=same)
+    steps = 6 if scale.once else 100
+    for delay in (0, 1) if scale.once else (0, 1, 12):
+        of = f"pursuit, delay of {delay} steps"
+        for what, function, repeats, agree in (
+            ("log likelihood", lambda function: function, 31, 1e-9),
+            ("value and gradient", jax.value_and_grad, 15, 1e-6),
+        ):
+            prepare = partial(_pursuits, delay, n_trials, steps, function)
+            yield Comparison(f"{of}: {what}", "lqg", prepare, repeats, agree=agree, aim=3.0)
 
 
 def _likelihoods(n_trials: int, steps: int, of: Any) -> tuple[Run, Run]:
@@ -54,6 +67,63 @@ def _likelihoods(n_trials: int, steps: int, of: Any) -> tuple[Run, Run]:
     observed = simulated(n_trials, steps).observed
     arguments = TRUTH, observed
     return partial(jax.jit(of(ours)), *arguments), partial(jax.jit(of(theirs)), *arguments)
+
+
+PURSUIT = {"effort": 0.3, "target_noise": 3.0, "cursor_noise": 2.0}
+# By step, as `lqg` has them; ours are by second.
+WANDER, MOTOR_NOISE = 1.2, 0.4
+SEEN = mc.ObserverSpec(["target", "cursor"])
+
+
+def _pursuits(delay: int, n_trials: int, steps: int, of: Any) -> tuple[Run, Run]:
+    _require_lqg()
+    trials = pursued(n_trials, steps, delay)
+
+    def ours(parameters: dict[str, Any]) -> Any:
+        return pursuit_likelihood(parameters, delay, trials)
+
+    def theirs(parameters: dict[str, Any]) -> Any:
+        return their_pursuit_likelihood(parameters, delay, trials.observed)
+
+    return partial(jax.jit(of(ours)), PURSUIT), partial(jax.jit(of(theirs)), PURSUIT)
+
+
+def pursued(n_trials: int, steps: int, delay: int) -> mc.Trials:
+    """Random walks, and cursors that follow them four steps late; known where they start."""
+    rng = np.random.default_rng(0)
+    target = np.cumsum(WANDER * rng.normal(size=(n_trials, steps)), axis=1)
+    cursor = np.cumsum(MOTOR_NOISE * rng.normal(size=(n_trials, steps)), axis=1)
+    for t in range(4, steps):
+        noise = MOTOR_NOISE * rng.normal(size=n_trials)
+        cursor[:, t] = 0.8 * cursor[:, t - 1] + 0.2 * target[:, t - 4] + noise
+    samples = np.stack([target, cursor], axis=-1)
+    problem = mc.tasks.pursuit(delay=delay, steps=steps, dt=DT)
+    starts = mc.tasks.pursuit_starts(problem, samples[:, 0])
+    return mc.Trials.recorded(samples, dt=DT, channels=SEEN.states, starts=starts)
+
+
+def pursuit_likelihood(parameters: dict[str, Any], delay: int, trials: mc.Trials) -> Any:
+    """The log likelihood of the bounded actor by this library."""
+    by_second = {"wander": WANDER / DT**0.5, "motor_noise": MOTOR_NOISE / DT**0.5}
+    steps = trials.observed.shape[1]
+    problem = mc.tasks.pursuit(**parameters, **by_second, delay=delay, steps=steps, dt=DT)
+    return mc.log_likelihood(problem, trials, observer=SEEN)
+
+
+def their_pursuit_likelihood(parameters: dict[str, Any], delay: int, observed: Any) -> Any:
+    """The same by `lqg`."""
+    system = import_module("lqg.tracking.basic").BoundedActor(
+        process_noise=WANDER,
+        action_variability=MOTOR_NOISE,
+        sigma_target=parameters["target_noise"],
+        sigma_cursor=parameters["cursor_noise"],
+        action_cost=parameters["effort"],
+        dt=DT,
+        T=observed.shape[1] - 1,
+    )
+    if delay:
+        system = import_module("lqg.tracking.delay").TemporalDelayModel(system, delay)
+    return system.log_likelihood(observed).sum()
 
 
 def _fits(n_trials: int, steps: int) -> tuple[Run, Run]:
