@@ -138,7 +138,8 @@ def report_fit(
     )
     if checks and not fit.interrupted:
         analysis.adequacy = check_fit(fit, key=jax.random.key(seed))
-        analysis.variability = variance_shares(fit)
+        if fit.converged:  # shares are those of a maximum
+            analysis.variability = variance_shares(fit)
         analysis.plausibility = plausibility(fit)
     if profiles and fit.converged and not fit.interrupted:
         analysis.profiles = fit.profiles()
