@@ -66,7 +66,14 @@ def test_it_is_reported(fit, found, tmp_path):
     assert rows[1][0] == "position, end"
 
 
-def test_an_interrupted_fit_explains_nothing():
-    fit = made_fit(["effort"], recorded(), interrupted=True)
-    with pytest.raises(mc.InputError, match="the fit was interrupted"):
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"interrupted": True}, "the fit was interrupted"),
+        ({"converged": False}, "the search did not settle at a maximum: there is nothing"),
+    ],
+)
+def test_what_is_no_maximum_explains_nothing(changed, message):
+    fit = made_fit(["effort"], recorded(), **changed)
+    with pytest.raises(mc.InputError, match=message):
         mc.variance_shares(fit)

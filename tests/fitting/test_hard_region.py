@@ -33,22 +33,17 @@ def hard_reaches():
 
 
 @pytest.mark.slow
-def test_searches_settle_where_policies_change_from_trial_to_trial():
-    """The search settles at a point that is no less probable than the truth, and within 2 % of
-    either nothing is impossible: no solve gives up near a border.
-
-    Four searches are few here: of three keys that were tried they found this maximum with one, six
-    searches did with another, and with the third four settled lower. The fit then says that no
-    other search confirms what it found.
-    """
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_searches_settle_where_policies_change_from_trial_to_trial(seed):
+    """As many searches as `mc.fit` makes by default settle at a point that is no less probable than
+    the truth, and within 2 % of either nothing is impossible: no solve gives up near a border."""
     fit = mc.fit(
         mc.tasks.reaching,
         hard_reaches(),
         list(TRUTH),
         fixed={"dt": DT},
         observer=CAMERA,
-        key=jax.random.key(1),
-        n_starts=4,
+        key=jax.random.key(seed),
     )
     truth = np.asarray(fit.objective.point(TRUTH))
     steps = np.linspace(-0.02, 0.02, 21)[:, None] * np.eye(len(TRUTH))[:, None]

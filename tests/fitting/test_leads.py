@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -7,7 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import motorcost as mc
 from made import made_fit, recorded
-from motorcost.fitting.leads import leads_of, leads_table
+from motorcost.fitting import estimate
+from motorcost.fitting.leads import LeadFit, choice_in_words, leads_of, leads_table
 
 KEY = jax.random.key(1)
 CAMERA = mc.ObserverSpec(["position"], noise=1e-3)
@@ -72,6 +74,48 @@ def test_predictions_and_tables_count_time_from_the_first_sample(fit):
 def test_leads_in_a_table():
     tried = made_fit(["effort"], recorded()).leads
     assert leads_table(tried)[1] == []
+
+
+def test_leads_whose_search_did_not_settle_are_named():
+    tried = [
+        LeadFit(lead, value, value, 3, 3, settled)
+        for lead, value, settled in [
+            (0.0, 1.0, True),
+            (0.05, 3.0, False),
+            (0.1, 2.5, False),
+            (0.15, 2.0, False),
+            (0.2, -math.inf, False),
+        ]
+    ]
+    assert choice_in_words(tried, tried[1]).endswith(
+        "; with 0.1 s and 0.15 s the search did not settle and may reach more"
+    )
+    assert "settle" not in choice_in_words(tried[:2], tried[1])
+
+
+def test_an_interrupted_comparison_keeps_the_leads_that_were_finished(fit, trials, monkeypatch):
+    """Ctrl-C while the third of four leads is searched."""
+
+    def of_lead(lead, value, **changed):
+        objective = replace(fit.objective, trials=trials.with_lead(lead))
+        changed |= {"log_likelihood": value, "leads": (), "notes": ()}
+        return replace(fit, objective=objective, **changed)
+
+    results = [of_lead(0.0, 20.0), of_lead(0.02, 30.0), of_lead(0.05, 90.0, interrupted=True)]
+    monkeypatch.setattr(estimate, "_fit_each", lambda *_: results)
+    monkeypatch.setattr(
+        estimate,
+        "lead_fit",
+        lambda f: LeadFit(f.trials.lead, f.log_likelihood, f.log_likelihood, 1, 1, True),
+    )
+    told = mc.fit(
+        mc.tasks.reaching, trials, FREE, key=KEY, observer=CAMERA, lead=[0.0, 0.02, 0.05, 0.1]
+    )
+    assert told.interrupted
+    assert told.log_likelihood == 30.0
+    assert [tried.lead for tried in told.leads] == [0.0, 0.02]
+    assert told.notes[0].startswith("of 2 leads, 0.02 s was chosen")
+    assert told.notes[1] == "interrupted after 2 of 4 leads"
 
 
 @pytest.mark.usefixtures("as_users_call_it")

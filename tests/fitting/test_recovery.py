@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 
 import motorcost as mc
 from motorcost.fitting.batching import BatchedObjective
-from motorcost.fitting.engine import maximise
+from motorcost.fitting.intervals import standard_errors, wald_ends
+from motorcost.fitting.nearby import maximise_and_note
 from motorcost.fitting.objective import DataSets
 from motorcost.fitting.specification import make_objective
 
@@ -20,12 +21,14 @@ TOGETHER = 20  # data sets that are searched at once, so that they compile once
 
 @dataclass(frozen=True)
 class Recovery:
-    """Misses (data set, parameter) of the logarithm; their standard errors by the observed
-    information of each data set; what `expected_precision` expects; and what the mean curvature
-    of the log likelihood alone would say, which is less, because the likelihood is approximate."""
+    """Misses (data set, parameter) of the logarithm; the standard errors that fits report, and
+    whether their 95 % intervals contain the truth; what `expected_precision` expects; and what the
+    mean curvature of the log likelihood alone would say, which is less, because the likelihood is
+    approximate."""
 
     misses: np.ndarray
     errors: np.ndarray
+    inside: np.ndarray
     expected: np.ndarray
     curvature: np.ndarray
 
@@ -35,15 +38,15 @@ class Recovery:
 
     @property
     def covered(self):
-        return np.mean(np.abs(self.misses) < 1.96 * self.errors, axis=0)
+        return np.mean(self.inside, axis=0)
 
     def __str__(self):
         lines = [
-            f"{'log10':<10}{'RMSE':>10}{'observed':>10}{'expected':>10}{'curvature':>10}"
+            f"{'log10':<10}{'RMSE':>10}{'reported':>10}{'expected':>10}{'curvature':>10}"
             f"{'covered':>9}"
         ]
-        observed = np.sqrt(np.mean(self.errors**2, axis=0))
-        each = np.array([self.rmse, observed, self.expected, self.curvature]) / np.log(10)
+        reported = np.sqrt(np.mean(self.errors**2, axis=0))
+        each = np.array([self.rmse, reported, self.expected, self.curvature]) / np.log(10)
         for name, row, share in zip(TRUTH, each.T, self.covered, strict=True):
             lines.append(f"{name:<10}" + "".join(f"{x:>10.4f}" for x in row) + f"{share:>9.2f}")
         return "\n".join(lines)
@@ -62,10 +65,10 @@ def recover(task, steps, n_trials, n_sets, observer, simulated=5000):
     truth = np.asarray(model.point(TRUTH))
     batched = BatchedObjective(model, DataSets(observed=jnp.asarray(samples)), expected=n_sets)
     starts = truth + 0.1 * np.random.default_rng(0).normal(size=(n_sets, 1, len(truth)))
-    maxima = maximise(batched, starts)
-    points = np.stack([maximum.point for maximum in maxima])
-    informations = np.stack([maximum.information for maximum in maxima])
-    cov = np.linalg.inv(informations)
+    maxima = maximise_and_note(batched, starts)
+    supports = [coordinate.support for coordinate in model.coordinates]
+    ends = np.stack([wald_ends(found.maxima, supports, 0.95, found.nearby) for found in maxima])
+    mean = np.mean([found.best.information for found in maxima], axis=0)
     precision = mc.expected_precision(
         task,
         at={**TRUTH, "steps": steps},
@@ -75,10 +78,10 @@ def recover(task, steps, n_trials, n_sets, observer, simulated=5000):
         observer=observer,
         simulated=simulated,
     )
-    mean = informations.mean(axis=0)
     return Recovery(
-        misses=points - truth,
-        errors=np.sqrt(np.diagonal(cov, axis1=1, axis2=2)),
+        misses=np.stack([found.best.point for found in maxima]) - truth,
+        errors=np.stack([standard_errors(found.best, supports)[0] for found in maxima]),
+        inside=(ends[..., 0] <= truth) & (truth <= ends[..., 1]),
         expected=np.array([precision.search_scale_errors(n_trials)[name] for name in TRUTH]),
         curvature=np.sqrt(np.diagonal(np.linalg.inv(mean))),
     )

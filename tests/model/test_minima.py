@@ -66,9 +66,10 @@ def test_an_agent_that_hardly_moves():
         assert_allclose(policy.minima.costs[0], policy.expected_cost, rtol=1e-9)
 
 
-def solved_along(case, name, values_of_name):
+def solved_along(case, name, values_of_name, **changed):
     """The problems of a scan, and their policies."""
     task, values = CASES[case]
+    values = values | changed
     problems = jax.vmap(lambda value: task(**values | {name: value}))(values_of_name)
     return problems, solve_all(problems)
 
@@ -104,6 +105,23 @@ def test_cost_is_continuous_where_the_policy_jumps(case):
     # A jump of the cost would show as a slope unlike its neighbours.
     slopes = np.diff(costs) / np.diff(targets)
     assert np.abs(np.diff(slopes)).max() < 0.5 * np.abs(slopes).max()
+
+
+@pytest.mark.parametrize(("target", "policies_found"), [(0.107, 1), (0.1067, 2)])
+def test_no_wall_where_the_force_costs_a_little_more_or_less(target, policies_found):
+    """Within 0.6 % of this force there is one policy, or a border between two. The lowest cost is a
+    continuous function of the force: at a border it has a kink, for its rise from one problem to
+    the next is that of either minimum, which differ by a fifth. Another minimum than the lowest
+    would cost a hundred such rises more, away from the border."""
+    changes = np.linspace(-0.006, 0.006, 3 * SCANNED)
+    batches = (FAST["force"] * (1 + changes)).reshape(3, SCANNED)
+    solved = [solved_along("fast", "force", batch, target=target)[1] for batch in batches]
+    assert all(policies.converged.all() for policies in solved)
+    rises = np.diff(np.concatenate([policies.expected_cost for policies in solved]))
+    assert_allclose(rises, np.median(rises), rtol=0.25)
+    gains = np.concatenate([policies.L for policies in solved])
+    norms = np.linalg.norm(gains.reshape(len(changes), -1), axis=1)
+    assert 1 + (np.abs(np.diff(np.log(norms))) > 0.05).sum() == policies_found
 
 
 def test_no_wall_where_a_minimum_disappears():

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 import motorcost as mc
 from made import FITS, made_analysis, made_fit, made_plausibility, made_profile, recorded
 from motorcost import demo
+from motorcost.fitting.engine import Maximum
 from motorcost.report import (
     Picture,
     Points,
@@ -130,6 +132,19 @@ def test_a_report_says_what_is_wrong(tmp_path):
     fit = made_fit({"effort": mc.LogUniform(1e-8, 1e-2)}, recorded(), information=0.0)
     page = page_of(made_analysis(fit), tmp_path)
     assert "The estimates need care: see below." in page.text
+
+
+@pytest.mark.usefixtures("without_drawing")
+@pytest.mark.parametrize(("below", "opens"), [(0.5, True), (4.0, False)])
+@pytest.mark.parametrize("known", [25.0, 0.0])
+def test_a_report_opens_with_another_explanation(tmp_path, below, opens, known):
+    fit = made_fit({"effort": mc.LogUniform(1e-8, 1e-2)}, recorded(), information=known)
+    other = Maximum(fit.point + 3.0, fit.log_likelihood - below, 25.0 * np.eye(1), 1, True)
+    analysis = made_analysis(replace(fit, other_maxima=(other,)))
+    opening = page_of(analysis, tmp_path).text.split("Estimates")[0]
+    assert ("Another explanation fits almost as well" in opening) == opens
+    assert ("The search settled" in opening) == (known > 0 and not opens)
+    assert ("need care" in opening) == (known == 0)
 
 
 @pytest.mark.usefixtures("without_drawing")

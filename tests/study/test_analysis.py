@@ -203,9 +203,10 @@ def test_without_a_maximum_nothing_starts_from_one(study, found, monkeypatch):
     monkeypatch.setattr(module, "fit", lambda *_, **__: replace(found.fit, converged=False))
     told = analyse(replace(study, bootstrap=9, baselines=True))
     assert told.profiles is told.bootstrap is told.baselines is told.cross_validated is None
+    assert told.variability is None
     assert told.notes[-1] == (
-        "the search did not settle, so there is no profile, no bootstrap, no comparison with "
-        "baselines"
+        "the search did not settle, so there is no explanation of variability, no profile, "
+        "no bootstrap, no comparison with baselines"
     )
     assert not told.adequacy.passed
     assert told.plausibility.sentences[0].startswith("The search did not settle")

@@ -110,6 +110,8 @@ def variance_shares(fit: Fit) -> tuple[Variability, ...]:
     """
     if fit.interrupted:
         raise InputError("the fit was interrupted: there is nothing to explain yet")
+    if not fit.converged:
+        raise InputError("the search did not settle at a maximum: there is nothing to explain")
     trials = fit.trials
     variance, mean = (np.asarray(part) for part in _moments(fit.objective, jnp.asarray(fit.point)))
     observed = np.asarray(trials.observed)

@@ -181,16 +181,22 @@ def _with_leads(
     if len(of_leads) == 1:
         return of_trials(trials.with_lead(leads[0]), starts=starts)
     results = _fit_each(list(of_leads.values()), of_trials, starts)
-    if _is_interrupted(results):
+    interrupted = _is_interrupted(results)
+    finished = results[:-1] if interrupted else results
+    if not any(finished):
         return results[-1]
     tried = [
         impossible_lead(with_lead.lead) if found is None else lead_fit(found)
-        for with_lead, found in zip(of_leads.values(), results, strict=True)
+        for with_lead, found in zip(of_leads.values(), finished, strict=False)
     ]
+    # Also among leads whose search did not settle: what it found is a lower bound of the maximum,
+    # and a lead that explains the trials worse does not become better by settling.
     best = max(tried, key=lambda found: found.after_first_sample)
-    chosen = next(found for found in filter(None, results) if found.trials.lead == best.lead)
+    chosen = next(found for found in filter(None, finished) if found.trials.lead == best.lead)
     notes = (*chosen.notes, choice_in_words(tried, best))
-    return dataclasses.replace(chosen, leads=tuple(tried), notes=notes)
+    if interrupted:
+        notes = (*notes, f"interrupted after {len(finished)} of {len(of_leads)} leads")
+    return dataclasses.replace(chosen, leads=tuple(tried), notes=notes, interrupted=interrupted)
 
 
 def _fit_each(

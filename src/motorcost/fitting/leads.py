@@ -98,7 +98,8 @@ def _of_first_samples(fit: Fit) -> float:
 
 
 def choice_in_words(tried: Sequence[LeadFit], best: LeadFit) -> str:
-    """Which lead was chosen of those that were tried, and by how much."""
+    """Which lead was chosen of those that were tried, by how much, and which of the others did not
+    settle."""
     gains = {
         found.lead: best.after_first_sample - found.after_first_sample
         for found in tried
@@ -108,10 +109,17 @@ def choice_in_words(tried: Sequence[LeadFit], best: LeadFit) -> str:
         f"{lead:g} s is impossible" if math.isinf(gain) else f"{gain:.3g} more than with {lead:g} s"
         for lead, gain in gains.items()
     ]
-    return (
-        f"of {len(tried)} leads, {best.lead:g} s was chosen: the log likelihood of the samples "
-        f"after the first is {best.after_first_sample:.6g}, {', '.join(others)}"
-    )
+    count = "1 lead" if len(tried) == 1 else f"{len(tried)} leads"
+    value = f"the log likelihood of the samples after the first is {best.after_first_sample:.6g}"
+    choice = ", ".join([f"of {count}, {best.lead:g} s was chosen: {value}", *others])
+    open_ones = [
+        f"{found.lead:g} s"
+        for found in tried
+        if not found.converged and found is not best and math.isfinite(found.after_first_sample)
+    ]
+    if not open_ones:
+        return choice
+    return f"{choice}; with {' and '.join(open_ones)} the search did not settle and may reach more"
 
 
 def leads_table(tried: Sequence[LeadFit]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:

@@ -22,6 +22,11 @@ from motorcost.tasks.supports import Support
 
 # Levels of confidence for which the furthest points are looked for.
 LEVELS = (0.8, 0.9, 0.95, 0.99)
+# How many points to evaluate on each side of an interval, in one round after the other. Nearly
+# always the furthest is what it seemed to be, and nothing more is evaluated. Where it is refuted,
+# others near it probably are too, and several on the way back are evaluated at once. After the last
+# round an interval reaches the furthest point that was confirmed: evaluations are bounded.
+CANDIDATES = (1, 4, 4)
 
 
 def maximise_and_note(
@@ -32,41 +37,94 @@ def maximise_and_note(
     visited = Visited(len(starts))
     found = maximise(batched.noting(visited), starts, **options)
     supports = batched.objective.supports
-    furthest = [
-        _furthest(maxima, points, values, supports)
-        for maxima, (points, values) in zip(found, visited.of_data_sets(), strict=True)
-    ]
-    which = np.repeat(np.arange(len(found)), [len(points) for points in furthest])
-    if not len(which):
-        return found
+    passed = [_Passed(*points_and_values) for points_and_values in visited.of_data_sets()]
     try:
-        # The way to a maximum is computed roughly: what is said of these points must be exact.
-        values = batched(which, np.concatenate(furthest))[0]
+        for count in CANDIDATES:
+            chosen = [
+                _furthest(maxima, of_set, supports, count)
+                for maxima, of_set in zip(found, passed, strict=True)
+            ]
+            _evaluate(batched, passed, chosen)
     except KeyboardInterrupt:
         return [maxima and replace(maxima, interrupted=True) for maxima in found]
-    values_of = np.split(values, np.cumsum([len(points) for points in furthest])[:-1])
+    if not any(of_set.exact.any() for of_set in passed):
+        return found
     return [
-        maxima and replace(maxima, nearby=Nearby(points, own))
-        for maxima, points, own in zip(found, furthest, values_of, strict=True)
+        maxima and replace(maxima, nearby=of_set.confirmed(len(supports)))
+        for maxima, of_set in zip(found, passed, strict=True)
     ]
+
+
+class _Passed:
+    """The points that the searches of one data set came by, each once, and their values.
+
+    The way to a maximum is computed roughly, and what is said of a point must be exact: `exact`
+    tells the values that were computed again.
+    """
+
+    def __init__(self, points: np.ndarray, values: np.ndarray) -> None:
+        best_first = np.argsort(-values, kind="stable")  # of a point with several, the highest
+        _, first = np.unique(points[best_first], axis=0, return_index=True)
+        once = best_first[first]
+        self.points, self.values = points[once], values[once]
+        self.exact = np.zeros(len(once), bool)
+
+    def confirmed(self, n_parameters: int) -> Nearby:
+        """The points whose values are exact; whether these are high enough depends on the level."""
+        points = self.points[self.exact].reshape(-1, n_parameters)
+        return Nearby(points, self.values[self.exact])
+
+
+def _evaluate(
+    batched: BatchedObjective, passed: Sequence[_Passed], chosen: Sequence[np.ndarray]
+) -> None:
+    """Compute the values of chosen points of all data sets exactly."""
+    counts = [len(indices) for indices in chosen]
+    if not sum(counts):
+        return
+    points = [of_set.points[indices] for of_set, indices in zip(passed, chosen, strict=True)]
+    which = np.repeat(np.arange(len(passed)), counts)
+    values = batched(which, np.concatenate([part for part in points if len(part)]))[0]
+    parts = np.split(values, np.cumsum(counts)[:-1])
+    for of_set, indices, own in zip(passed, chosen, parts, strict=True):
+        of_set.values[indices], of_set.exact[indices] = own, True
 
 
 def _furthest(
-    maxima: Maxima | None, points: np.ndarray, values: np.ndarray, supports: Sequence[Support]
+    maxima: Maxima | None, passed: _Passed, supports: Sequence[Support], count: int
 ) -> np.ndarray:
-    """The points that are beyond the intervals and reach furthest in a coordinate, at some level:
-    (F, p)."""
-    nothing = np.zeros((0, len(supports)))
-    if maxima is None or maxima.interrupted or not maxima.best.converged:
-        return nothing
+    """Which points to evaluate: those beyond the intervals that reach furthest in a coordinate, at
+    some level, and others between them and the interval, up to `count` on each side where the
+    furthest is not known to be true."""
     chosen: set[int] = set()
+    if maxima is None or maxima.interrupted or not maxima.best.converged:
+        return np.array([], int)
     for level in LEVELS:
         ends = wald_ends(maxima.maxima, supports, level)
-        allowed = np.flatnonzero(maxima.best.value - values < drop_of(level))
-        for k in np.flatnonzero(np.isfinite(ends).all(axis=1) & (len(allowed) > 0)):
-            of_coordinate = points[allowed, k]
-            if of_coordinate.min() < ends[k, 0]:
-                chosen.add(int(allowed[of_coordinate.argmin()]))
-            if of_coordinate.max() > ends[k, 1]:
-                chosen.add(int(allowed[of_coordinate.argmax()]))
-    return points[sorted(chosen)] if chosen else nothing
+        allowed = np.flatnonzero(maxima.best.value - passed.values < drop_of(level))
+        if not len(allowed):
+            continue
+        for k in np.flatnonzero(np.isfinite(ends).all(axis=1)):
+            for sign, end in zip((-1, 1), ends[k], strict=True):
+                beyond = sign * (passed.points[allowed, k] - end)
+                outside = allowed[beyond > 0]
+                chosen |= _spread(outside, beyond[beyond > 0], passed.exact, count)
+    return np.array(sorted(chosen), int)
+
+
+def _spread(outside: np.ndarray, beyond: np.ndarray, exact: np.ndarray, count: int) -> set[int]:
+    """Up to `count` of the points that are outside of an interval: the furthest, and those nearest
+    to places spread between it and the end, none of them nearer than what is known to be true."""
+    if not len(outside) or exact[outside[beyond.argmax()]]:
+        return set()
+    true = exact[outside]
+    known = beyond[true].max(initial=0.0)
+    further = beyond > known
+    outside, beyond = outside[further], beyond[further]
+    chosen: list[int] = []
+    for place in np.linspace(beyond.max(), known, count, endpoint=False):
+        distance = np.abs(beyond - place)
+        distance[chosen] = np.inf
+        if np.isfinite(distance).any():
+            chosen.append(int(distance.argmin()))
+    return {int(outside[i]) for i in chosen}

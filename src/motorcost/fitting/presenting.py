@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # A maximum that is less than exp(3), or 20, times less probable is another explanation.
 ALMOST_AS_WELL = 3.0
+OTHER_EXPLANATION = "Another explanation fits almost as well"
 
 
 def summary_text(fit: Fit, level: float) -> str:
@@ -117,12 +118,16 @@ def verdicts_of(fit: Fit) -> list[str]:
     return lines + [direction.words for direction in fit.directions if direction.words]
 
 
+def almost_as_well(maximum: LocalMaximum) -> bool:
+    """Whether a maximum explains the trials almost as well as the best."""
+    return maximum.below < ALMOST_AS_WELL
+
+
 def _other_explanation(fit: Fit, maximum: LocalMaximum) -> str:
     """Another maximum in words."""
     values = ", ".join(f"{name} {value:.3g}" for name, value in maximum.estimates.items())
-    almost = maximum.below < ALMOST_AS_WELL
     return (
-        ("Another explanation fits almost as well" if almost else "Another maximum was found")
+        (OTHER_EXPLANATION if almost_as_well(maximum) else "Another maximum was found")
         + f" ({maximum.below:.2g} below, {maximum.searches} of {len(fit.starts)} searches): "
         + f"{values}."
     )

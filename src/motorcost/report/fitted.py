@@ -13,7 +13,7 @@ from motorcost.diagnostics import check_fit, plausibility, variance_shares
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.maxima import AGREEMENT
-from motorcost.fitting.presenting import estimates_table
+from motorcost.fitting.presenting import OTHER_EXPLANATION, almost_as_well, estimates_table
 from motorcost.io import check_folder, written_whole
 from motorcost.io.functions import name_of
 from motorcost.model.observer import ObserverSpec
@@ -138,7 +138,8 @@ def report_fit(
     )
     if checks and not fit.interrupted:
         analysis.adequacy = check_fit(fit, key=jax.random.key(seed))
-        analysis.variability = variance_shares(fit)
+        if fit.converged:  # shares are those of a maximum
+            analysis.variability = variance_shares(fit)
         analysis.plausibility = plausibility(fit)
     if profiles and fit.converged and not fit.interrupted:
         analysis.profiles = fit.profiles()
@@ -193,8 +194,12 @@ def _lead(analysis: Analysis) -> str:
             f"{start} The search did not settle: these are the best values that it found, not "
             "estimates, and what they say about the data is open."
         )
+    others = any(almost_as_well(maximum) for maximum in fit.maxima[1:])
     if _needs_care(fit):
         verdict = "The estimates need care: see below."
+        verdict += f" {OTHER_EXPLANATION}." if others else ""
+    elif others:
+        verdict = f"{OTHER_EXPLANATION}: see below."
     else:
         verdict = f"The search settled, and {fit.agreed} of {len(fit.starts)} searches agree."
     if analysis.adequacy is not None:

@@ -56,7 +56,8 @@ class Analysis:
     - `checksum`: SHA-256 of the data.
     - `fit`: the maximum; `adequacy`: whether the model explains the data; `plausibility`: what
       the fitted agent does.
-    - `variability`: how much of the variance of movements each source explains.
+    - `variability`: how much of the variance of movements each source explains, if the search
+      settled.
     - `profiles`: profile likelihoods of all parameters.
     - `slices`: by parameter, points on its search scale and the log likelihood there, the other
       parameters at their estimates.
@@ -248,9 +249,9 @@ def _after_the_fit(run: _Run, result: Analysis) -> None:
     always: list[_Stage] = [
         (True, "check", _check),
         (True, "look at the agent", _look),
-        (True, "explanation of variability", _explain),
     ]
     from_a_maximum: list[_Stage] = [
+        (True, "explanation of variability", _explain),
         (study.profiles, "profile", _profile),
         (run.folds >= 2 and not study.baselines, "cross-validation", _validate),
         (study.bootstrap > 0, "bootstrap", _resample),

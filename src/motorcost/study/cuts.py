@@ -98,7 +98,11 @@ def cut_fit(speed: float, found: Fit, study_fit: Fit) -> CutFit:
         there = dict(zip(found.names, found.point, strict=True))
         for name, here in zip(study_fit.names, study_fit.point, strict=True):
             if name in there:
-                apart[name] = _distance(name, float(there[name] - here), (study_fit, found))
+                apart[name] = errors_apart(
+                    float(there[name] - here),
+                    [fit.search_scale_errors[name] for fit in (study_fit, found)],
+                    at_ends=all(name in fit.at_bounds for fit in (study_fit, found)),
+                )
     known = {name: distance for name, distance in apart.items() if np.isfinite(distance)}
     return CutFit(
         speed=speed,
@@ -111,15 +115,18 @@ def cut_fit(speed: float, found: Fit, study_fit: Fit) -> CutFit:
     )
 
 
-def _distance(name: str, difference: float, fits: tuple[Fit, Fit]) -> float:
-    """How far a parameter is apart in two fits, in standard errors; NaN if neither has one."""
+def errors_apart(difference: float, errors: Sequence[float], *, at_ends: bool) -> float:
+    """How far a parameter is apart in two fits of the same trials, in standard errors.
+
+    - `difference`: of the estimates on the search scale; `errors`: their standard errors there.
+    - `at_ends`: whether both are at an end of the support. NaN if neither has a standard error,
+      unless both are at the same end.
+    """
     # Both are of the same trials, so that their errors do not add up as independent ones would. A
     # parameter that is at an end of its support in one fit has an error in the other only.
-    errors = [fit.search_scale_errors[name] for fit in fits]
     known = [error for error in errors if np.isfinite(error) and error > 0]
     if known:
         return abs(difference) / max(known)
-    at_ends = all(name in fit.at_bounds for fit in fits)
     return 0.0 if at_ends and abs(difference) < SAME_END else float("nan")
 
 
