@@ -17,7 +17,7 @@ from motorcost.fitting.batching import log_likelihoods_along
 from motorcost.fitting.specification import make_objective
 from motorcost.posterior.calibration import SAMPLERS
 from motorcost.posterior.likelihoods import Likelihood, factor
-from motorcost.posterior.priors import prior_of
+from motorcost.posterior.priors import little_within, prior_of
 from motorcost.posterior.result import load_posterior
 from motorcost.posterior.sampling import sample
 from motorcost.posterior.target import Target
@@ -302,11 +302,47 @@ def test_priors_integrate_to_one_and_come_back(prior):
     assert abs(float(draws.mean()) - mean) < 4 * sd / np.sqrt(4_000)
 
 
+@pytest.mark.parametrize(
+    ("prior", "text", "mass"),
+    [
+        (mc.LogUniform(1e-10, 1e-2), "LogUniform(1e-10, 0.01)", 0.75),
+        (mc.LogNormal(0.005, 0.7), "LogNormal(0.005, 0.7)", 0.83896),
+        # Of the part above 0.005, a third of it between the median and one SD below.
+        (mc.Normal(0.01, 0.005, low=0.005), "Normal(0.01, 0.005, low=0.005)", 0.34134 / 0.84134),
+        (mc.Uniform(-1.0, 1.0), "Uniform(-1, 1)", 0.005),
+        (mc.LogNormal(1e9, 0.1), "LogNormal(1e+09, 0.1)", 0.0),
+        (dist.Exponential(100.0), "Exponential(100)", 1 - np.exp(-1.0)),
+        (
+            dist.TruncatedNormal(0.01, 0.005, low=0.0),
+            "LeftTruncatedDistribution(Normal(0.01, 0.005), 0)",
+            (0.5 - 0.02275) / (1 - 0.02275),
+        ),
+    ],
+    ids=str,
+)
+def test_how_much_of_a_prior_lies_where_the_task_takes_values(prior, text, mass):
+    known = prior_of("effort", prior, None)
+    assert str(known) == text
+    by_draws = isinstance(prior, dist.Distribution)
+    found = known.mass_within(1e-8, 1e-2)
+    np.testing.assert_allclose(found, mass, atol=0.03 if by_draws else 2e-4)
+    said = little_within("effort", known, mc.LogUniform(1e-8, 1e-2))
+    assert bool(said) == (mass < 0.5)
+    if said:
+        assert f"of the prior of effort, {text}, lies within the values" in said
+
+
 @pytest.mark.usefixtures("as_users_call_it")
 @pytest.mark.parametrize(
     ("priors", "options", "match"),
     [
         ({"effort": mc.LogUniform(1e3, 1e4)}, {}, "lies outside of the values"),
+        (
+            {"effort": mc.LogNormal(1e9, 0.1)},
+            {},
+            r"of effort, LogNormal\(1e\+09, 0.1\), lies outside .* takes, 1e-08 to 0.01",
+        ),
+        ({"effort": dist.LogNormal(20.0, 0.1)}, {}, r"of effort, LogNormal\(20, 0.1\), lies outs"),
         ({"effort": mc.Normal(0.0, 1.0)}, {}, "effort must be positive"),
         ({"effort": dist.Normal(0.0, 1.0)}, {}, "effort must be positive"),
         ({"effort": dist.Poisson(3.0)}, {}, "must be continuous"),

@@ -24,6 +24,7 @@ ONE = np.eye(1)
 PRIOR = mc.Normal(-0.2, 0.8)
 
 
+@mc.tasks.declare(lean=mc.tasks.Parameter("where it begins", support=mc.Uniform(-5.0, -0.5)))
 def leaning(lean=-1.0, steps=5):
     """A noisy point that is steered to 0 from a start that `lean` and -`lean` share but for a jump
     at 0.9: C = D = 0, so the likelihood is exact."""
@@ -111,12 +112,15 @@ def test_the_posterior_tells_modes_and_evidence_of_the_grid(post, two_modes):
     of_populations = (post.posterior.lean.values > 0).mean(axis=1)
     error = max(of_populations.std(ddof=1) / np.sqrt(len(of_populations)), 0.01)
     assert abs(of_populations.mean() - right) < 4 * error
-    (said,) = post.verdicts
+    said, of_prior = post.verdicts
     shown = f"{of_populations.mean():.2f} ± {of_populations.std(ddof=1) / 2:.2f}"
     assert said.startswith("two explanations: ")
     assert f"{shown} of the posterior around lean 0.8" in said
     assert abs(post.log_evidence - log_evidence) < 4 * max(post.log_evidence_error, 0.02)
     assert post.log_evidence_error < 0.1
+    assert of_prior.startswith(
+        "only 40 % of the prior of lean, Normal(-0.2, 0.8), lies within the v"
+    )
     # The density is that of the grid, at the draws, on the scale in SDs of the prior.
     draws = post.posterior.lean.values.ravel()
     grid = np.log(np.maximum(shares, 1e-300) / (points[1] - points[0])) + log_evidence

@@ -88,6 +88,7 @@ def sample_people(
     n_chains: int,
     settings: Mapping[str, Any],
     predictive: bool,
+    doubts: Sequence[str],
     report: Progress,
     kept: Kept,
 ) -> Posterior:
@@ -119,7 +120,7 @@ def sample_people(
     )
     verdicts = [f"interrupted after {run.draws.shape[1]} draws"] if run.interrupted else []
     accept = settings["target_accept"]
-    verdicts += verdicts_of_chains(posterior, stats, target_accept=accept)
+    verdicts += [*verdicts_of_chains(posterior, stats, target_accept=accept), *doubts]
     report("predicting", 0, None)
     groups = {
         "posterior": posterior,

@@ -30,7 +30,7 @@ from motorcost.posterior.laplace import DensityOnHost, dispersed, normal_draws
 from motorcost.posterior.maxima import Maxima, find_maxima, hills_among
 from motorcost.posterior.modes import modes_of
 from motorcost.posterior.nuts import TARGET_ACCEPT, run_nuts, starts_kept
-from motorcost.posterior.priors import Prior, prior_of
+from motorcost.posterior.priors import Prior, little_within, prior_of
 from motorcost.posterior.result import Posterior
 from motorcost.posterior.smc import sample_smc
 from motorcost.posterior.target import Target
@@ -143,7 +143,12 @@ def sample(
         "group": group,
     }
     function = partial(sample, task, trials, **about, **settings, **search, **people)
-    chains: dict[str, Any] = {"n_chains": n_chains, "settings": settings, "predictive": predictive}
+    chains: dict[str, Any] = {
+        "n_chains": n_chains,
+        "settings": settings,
+        "predictive": predictive,
+        "doubts": _doubts_about(task, by_name),
+    }
     with kept_in(folder, function) as kept:
         if group is not None:
             from motorcost.posterior.people import sample_people
@@ -175,6 +180,17 @@ def priors_by_name(task: Task, priors: Priors, observer: ObserverLike) -> dict[s
     return found
 
 
+def _doubts_about(task: Task, priors: Mapping[str, Prior | None]) -> list[str]:
+    """What to know of priors that lie mostly outside the values that the task takes."""
+    declared = declared_parameters(task) if hasattr(task, "parameters") else {}
+    said = []
+    for name, prior in priors.items():
+        usual = declared[name].support if name in declared else None
+        if prior is not None and usual is not None:
+            said.append(little_within(name, prior, usual))
+    return [doubt for doubt in said if doubt]
+
+
 def _sampled(
     target: Target,
     maxima: Maxima,
@@ -184,6 +200,7 @@ def _sampled(
     n_chains: int,
     settings: Mapping[str, Any],
     predictive: bool,
+    doubts: Sequence[str],
     report: Progress,
     kept: Kept,
 ) -> Posterior:
@@ -219,7 +236,8 @@ def _sampled(
         flat, log_densities = points.reshape(-1, p), stats["lp"].ravel()
         hills = hills_among(target, maxima, free.reshape(-1, p), flat, log_densities)
     modes = modes_of(points, hills)
-    verdicts = [*found, *_verdicts(method, posterior, stats, modes, settings), *maxima.verdicts]
+    verdicts = [*found, *_verdicts(method, posterior, stats, modes, settings)]
+    verdicts += [*doubts, *maxima.verdicts]
     report("predicting", 0, None)
     groups = _groups(target, posterior, points, stats, keys[2], predictive=predictive)
     return assembled(groups, attributes, verdicts, key)
