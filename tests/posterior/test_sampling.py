@@ -318,7 +318,7 @@ def test_priors_integrate_to_one_and_come_back(prior):
             (0.5 - 0.02275) / (1 - 0.02275),
         ),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_how_much_of_a_prior_lies_where_the_task_takes_values(prior, text, mass):
     known = prior_of("effort", prior, None)
@@ -330,6 +330,29 @@ def test_how_much_of_a_prior_lies_where_the_task_takes_values(prior, text, mass)
     assert bool(said) == (mass < 0.5)
     if said:
         assert f"of the prior of effort, {text}, lies within the values" in said
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+def test_an_impossible_start_is_refused_before_the_fit(trials, prior):
+    """The recorded target is not the task's."""
+    observed = np.array(trials.observed)
+    observed[0, 2, 2] += 0.1
+    elsewhere = mc.Trials.recorded(observed, dt=trials.dt, channels=trials.channel_names)
+
+    def no_search(*_):
+        raise AssertionError("a search began")
+
+    match = "the trials have no likelihood at the start effort=0.1: it is -inf"
+    with pytest.raises(mc.InputError, match=match):
+        sample(
+            coasting,
+            elsewhere,
+            prior,
+            starts=[{"effort": 0.1}],
+            n_starts=1,
+            key=jax.random.key(0),
+            progress=no_search,
+        )
 
 
 @pytest.mark.usefixtures("as_users_call_it")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from motorcost.errors import InputError
-from motorcost.fitting.estimate import fit
+from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.estimate import fit, given_point, points_together
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.objective import Objective
 from motorcost.fitting.progress import Progress
@@ -160,16 +161,29 @@ def first_fit(
     report: Progress,
 ) -> Fit:
     """The maxima of the posterior, from which samplers begin."""
+    if search["starts"]:
+        _require_possible(
+            objective_of(task, trials, priors, search), search["starts"], search["n_starts"]
+        )
     found = fit(task, trials, _free(priors), key=key, priors=True, progress=report, **search)
     if found.interrupted:
         raise KeyboardInterrupt
-    for values in search["starts"]:
-        point = np.asarray(found.objective.point(values))
-        value = float(found.objective.log_likelihoods(jnp.asarray(point)).sum())
-        if not np.isfinite(value):
-            shown = ", ".join(f"{name}={number:g}" for name, number in values.items())
-            raise InputError(f"the trials have no likelihood at the start {shown}: it is -inf")
     return found
+
+
+def _require_possible(
+    objective: Objective, starts: Sequence[Mapping[str, float]], n_starts: int
+) -> None:
+    """Raise if the trials have no likelihood at a start, before a fit is spent on the others."""
+    points = [given_point(objective, number, values) for number, values in enumerate(starts)]
+    # The program of the fit that follows.
+    size = points_together(objective, n_starts + len(points))
+    evaluate = BatchedObjective(objective, expected=size, priors=True)
+    log_densities, _ = evaluate(np.zeros(len(points), int), np.stack(points))
+    for values, log_density in zip(starts, log_densities, strict=True):
+        if not np.isfinite(log_density):
+            shown = ", ".join(f"{name}={value:g}" for name, value in values.items())
+            raise InputError(f"the trials have no likelihood at the start {shown}: it is -inf")
 
 
 def target_of(objective: Objective, priors: Mapping[str, Prior | None]) -> Target:
