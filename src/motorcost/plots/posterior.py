@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -121,9 +121,16 @@ def plot_posterior(post: Posterior) -> CaptionedFigure:
 
 
 def _columns(post: Posterior) -> list[_Column]:
-    """Every number of the posterior, with its draws; those without groups first."""
+    """Every number of the posterior, with its draws; those of people last."""
     prior = post.prior if "prior" in post.groups() else {}
-    arrays = sorted(post.posterior.data_vars.items(), key=lambda item: item[1].ndim > 2)
+    group = post.posterior.attrs.get("group")
+
+    def of_people(item: tuple[Any, Any]) -> bool:
+        # Means of several populations, and their contrasts, have a dimension of their own.
+        dims = item[1].dims[2:]
+        return bool(dims) if group is None else group in dims
+
+    arrays = sorted(post.posterior.data_vars.items(), key=of_people)
     found = []
     for name, array in arrays:
         before = prior[name].values if name in prior else None
