@@ -2,6 +2,7 @@
 
 import json
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -104,6 +105,21 @@ def test_few_trials_are_shrunk_and_many_are_not(drawn):
     mean = (weights * grid).sum()
     sd = np.sqrt((weights * (grid - mean) ** 2).sum())
     assert abs(logs[0] - mean) < 0.3 * sd
+
+
+def test_trials_that_vary_more_than_the_likelihood_says_are_named(drawn, tmp_path):
+    """Each person of 15 trials has those of everybody, by turns, so that costs vary from trial to
+    trial. The verdict is there before the sampler begins."""
+    assert not [verdict for verdict in drawn[1].verdicts if "vary more" in verdict]
+    _, trials = made(["young", "aged"] * (PEOPLE // 2))
+    observed = np.array(trials.observed)
+    others = np.arange(FEW + MANY, len(trials))
+    observed[others] = observed[others.reshape(PEOPLE - 2, -1).T.ravel()]
+    mixed = eqx.tree_at(lambda t: t.observed, trials, observed)
+    with pytest.raises(KeyboardInterrupt):
+        people_sampled(mixed, folder=tmp_path, progress=interrupted_at(0, []))
+    (verdict,) = np.load(tmp_path / "people.npz")["verdicts"]
+    assert "what this posterior says of people is too narrow in effort by a factor of" in verdict
 
 
 def test_a_contrast_is_the_difference_of_means(drawn):

@@ -265,17 +265,11 @@ def _chains(
     )
     covariances = np.stack([peak.covariance for peak in peaks])
     run = run_nuts(target, starts, covariances, keys[0], progress=report, kept=kept, **settings)
-    stats = {
-        "lp": run.log_density,
-        "acceptance_rate": run.accept,
-        "n_steps": run.leapfrogs,
-        "diverging": run.diverging,
-    }
     if run.interrupted:
         verdicts.append(f"interrupted after {run.draws.shape[1]} of {settings['n_draws']} draws")
         if run.draws.shape[1] < 2:
             raise KeyboardInterrupt
-    return run.draws, stats, verdicts
+    return run.draws, run.stats, verdicts
 
 
 def _verdicts(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.information import robust_covariance
 from motorcost.markup import percent
 from motorcost.posterior.arviz_groups import arviz
+from motorcost.tasks.supports import Support
 
 if TYPE_CHECKING:
     from xarray import Dataset
@@ -24,6 +27,13 @@ STANDSTILL = 0.95
 TOO_NARROW = 1.15
 # With fewer trials than this for each parameter, how much they vary is hardly known.
 TRIALS_FOR_EACH = 10
+
+
+_VARY_MORE = "trials vary more than the likelihood says: "
+_LOOK_FOR_REASON = (
+    "mc.check_approximation(fit, key=key) tells whether moment matching is the reason, "
+    "mc.check_fit(fit, key=key) whether the model is"
+)
 
 
 def convergence_table(posterior: Dataset) -> dict[str, dict[str, float]]:
@@ -137,9 +147,36 @@ def too_narrow(fit: Fit) -> list[str]:
     wide = {n: r for n, r in zip(fit.names, ratios, strict=True) if r > TOO_NARROW}
     if not wide:
         return []
-    shown = ", ".join(f"{name} by a factor of {ratio:.2f}" for name, ratio in wide.items())
+    return [f"{_VARY_MORE}this posterior is too narrow in {_by_factors(wide)}. {_LOOK_FOR_REASON}"]
+
+
+def people_too_narrow(
+    names: Sequence[str],
+    supports: Sequence[Support],
+    people: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> list[str]:
+    """The same of people, by their own parameters `names`: for each of them the information
+    (k, k) at their own estimates, and the scores of their trials (n, k) there."""
+    ratios, freedom = [], []
+    for information, scores in people:
+        covariance, degrees = robust_covariance(
+            supports, information, scores, np.zeros(len(names), bool)
+        )
+        if np.isfinite(degrees).all() and np.isfinite(covariance).all():
+            by_curvature = np.diagonal(np.linalg.pinv(information))
+            ratios.append(np.diagonal(covariance) / by_curvature)
+            freedom.append(degrees.min())
+    if not ratios or sum(freedom) < TRIALS_FOR_EACH * len(names):
+        return []
+    mean = np.sqrt(np.average(ratios, axis=0, weights=freedom))
+    wide = {name: ratio for name, ratio in zip(names, mean, strict=True) if ratio > TOO_NARROW}
+    if not wide:
+        return []
     return [
-        f"trials vary more than the likelihood says: this posterior is too narrow in {shown}. "
-        "mc.check_approximation(fit) tells whether moment matching is the reason, "
-        "mc.check_fit(fit) whether the model is"
+        f"{_VARY_MORE}what this posterior says of people is too narrow in {_by_factors(wide)}. "
+        f"{_LOOK_FOR_REASON}, of a fit to one of them"
     ]
+
+
+def _by_factors(ratios: dict[str, float]) -> str:
+    return ", ".join(f"{name} by a factor of {ratio:.2f}" for name, ratio in ratios.items())
