@@ -105,7 +105,9 @@ def test_people_beside_their_population():
     post = made_posterior(values)
     alone = {"anna": [4.0, 2.0, 6.0], "ben": [0.5, 0.2, 1.0], "cleo": [30.0, 9.0, float("inf")]}
     post.posterior.attrs["alone"] = json.dumps({"effort": alone})
-    (panel,) = mc.plots.plot_shrinkage(post, "effort").axes
+    figure = mc.plots.plot_shrinkage(post, "effort")
+    assert "a wide prior around the estimate of all people together" in figure.caption
+    (panel,) = figure.axes
     assert [text.get_text() for text in panel.get_yticklabels()] == ["ben", "anna", "cleo"]
     single, together = (container.lines[0].get_xdata() for container in panel.containers)
     assert_allclose(single, [0.5, 4.0, 30.0])

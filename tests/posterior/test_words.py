@@ -9,7 +9,7 @@ import xarray
 from test_sampling import coasting
 
 import motorcost as mc
-from motorcost.posterior.words import people_too_narrow, verdicts_of_chains
+from motorcost.posterior.words import mixing, people_too_narrow, verdicts_of_chains
 
 
 def said_of(draws, **stats):
@@ -49,6 +49,15 @@ def test_chains_apart_and_few_draws(draws):
     assert few.startswith("effort has ")
     (unknown,) = said_of(draws[:1])
     assert "it takes two chains" in unknown
+
+
+def test_populations_of_particles_are_no_chains():
+    row = {"r_hat": 1.05, "ess_bulk": 900.0, "ess_tail": 900.0}
+    (apart,) = mixing({"effort": row}, "populations")
+    assert apart.startswith("populations disagree: R-hat of effort is 1.050, above 1.01. Draw")
+    (unknown,) = mixing({"effort": row | {"r_hat": np.nan}}, "populations")
+    assert "it takes two populations" in unknown
+    assert "chain" not in apart + unknown
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.4])

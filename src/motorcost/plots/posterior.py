@@ -22,7 +22,6 @@ from motorcost.plots.style import (
     ORANGE,
     CaptionedFigure,
     captioned,
-    counted,
     legend_above,
     new_figure,
     plain,
@@ -108,7 +107,6 @@ def plot_posterior(post: Posterior) -> CaptionedFigure:
     legend_above(figure, *axes.flat)
     # Beside it there is room, because panels above the diagonal are empty.
     axes[0, 0].set_title(_title(post, len(columns)), loc="left")
-    sizes = post.posterior.sizes
     return captioned(
         figure,
         "On the diagonal, the density of each parameter's posterior (blue) and prior (grey); "
@@ -116,7 +114,7 @@ def plot_posterior(post: Posterior) -> CaptionedFigure:
         if count > 1
         else "The density of the posterior (blue) and of the prior (grey).",
         "Orange draws are those of transitions that diverged." if len(diverging) else "",
-        f"{counted(sizes['chain'], 'chain')} of {counted(sizes['draw'], 'draw')} by {post.method}.",
+        post.size_in_words,
     )
 
 
@@ -255,7 +253,9 @@ def plot_shrinkage(post: Posterior, parameter: str) -> CaptionedFigure:
     """Draw each person's estimate alone beside the one with the population, and the population.
 
     `post` is from `mc.sample(..., group="subject")`. People are sorted by their estimates alone;
-    bars are 95 % intervals, and the band is that of the population's mean.
+    bars are 95 % intervals, and the band is that of the population's mean. "Alone" means by the
+    person's own trials, with a wide normal prior around the estimate of all people together: an SD
+    of 2 in natural logarithms, or a quarter of the width of a support that is not on a log scale.
 
     Examples
     --------
@@ -306,7 +306,8 @@ def plot_shrinkage(post: Posterior, parameter: str) -> CaptionedFigure:
     return captioned(
         figure,
         f"{parameter} of each person: estimates from the person's own trials alone and with the "
-        "population, with 95 % intervals.",
+        "population, with 95 % intervals. Alone, too, there is a wide prior around the estimate of "
+        "all people together: an SD of 2 in natural logarithms.",
         "Vertical lines with bands are means of the population with their 95 % intervals.",
     )
 

@@ -165,7 +165,9 @@ def _information(
 def alone_in_words(
     told: Told, priors: Mapping[str, Prior], varying: Sequence[str], people: Sequence[str]
 ) -> dict[str, dict[str, list[float]]]:
-    """Each person's estimate and 95 % interval from their own trials alone, by parameter."""
+    """Each person's estimate and 95 % interval by parameter, from their own trials and a wide
+    normal prior around the estimate of all together (see `WIDE`): without any prior, few trials may
+    have no maximum. An interval is that of a normal distribution of the same curvature."""
     result: dict[str, dict[str, list[float]]] = {}
     for j, name in enumerate(varying):
         support = priors[name].support

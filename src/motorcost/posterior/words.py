@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from motorcost.tasks.supports import Support
 if TYPE_CHECKING:
     from xarray import Dataset
 
+# What a sampler runs side by side: chains of NUTS, populations of sequential Monte Carlo.
+Units = Literal["chains", "populations"]
 # Above this, chains have not mixed (Vehtari and others, 2021).
 LARGEST_RHAT = 1.01
 # Effective draws that an interval needs (100 for each of 4 chains).
@@ -108,17 +110,22 @@ def _standing_still(posterior: Dataset) -> list[str]:
     ]
 
 
-def mixing(table: dict[str, dict[str, float]]) -> list[str]:
-    """Whether chains (or populations) agree, and whether there are draws enough."""
+def mixing(table: dict[str, dict[str, float]], of: Units = "chains") -> list[str]:
+    """Whether chains (or populations, `of="populations"`) agree, and whether there are draws
+    enough."""
     found = []
     if any(np.isnan(row["r_hat"]) or np.isnan(row["ess_tail"]) for row in table.values()):
-        return ["whether chains agree cannot be told: it takes two chains, and some draws of each"]
+        return [f"whether {of} agree cannot be told: it takes two {of}, and some draws of each"]
     apart = {name: row["r_hat"] for name, row in table.items() if row["r_hat"] > LARGEST_RHAT}
     if apart:
         worst = max(apart, key=lambda name: apart[name])
+        advice: dict[Units, str] = {
+            "chains": "Draw more, or see whether chains sit in different modes",
+            "populations": "Draw more: each population then has more particles",
+        }
         found.append(
-            f"chains disagree: R-hat of {worst} is {apart[worst]:.3f}, above {LARGEST_RHAT}. "
-            "Draw more, or see whether chains sit in different modes"
+            f"{of} disagree: R-hat of {worst} is {apart[worst]:.3f}, above {LARGEST_RHAT}. "
+            f"{advice[of]}"
         )
     few = {
         name: min(row["ess_bulk"], row["ess_tail"])
