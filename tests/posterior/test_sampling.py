@@ -1,8 +1,10 @@
 """Posteriors by NUTS and by Laplace's approximation, against numerical integration."""
 
 import functools
+import json
 
 import arviz_quiet
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +24,7 @@ from motorcost.posterior.result import load_posterior
 from motorcost.posterior.sampling import sample
 from motorcost.posterior.target import Target
 from motorcost.posterior.words import convergence_table
+from motorcost.sweeps.identity import checksum_of_trials
 
 DRAWS, CHAINS = 1000, 2
 
@@ -151,11 +154,18 @@ def test_nuts_equals_integration_on_a_grid(drawn, grid):
     assert abs((logs > edges[1]).mean() - 0.025) < 0.02
 
 
+# One of the eight trials decides more than the others, as ArviZ says.
+@pytest.mark.filterwarnings("ignore:For one or more samples the posterior variance")
 def test_arviz_takes_it(drawn):
     az = arviz_quiet.az
     table = az.summary(drawn)
     assert table.loc["effort", "r_hat"] <= 1.01
     assert np.isfinite(az.loo(drawn).elpd_loo)
+    logs = drawn.log_likelihood.trials.values.reshape(-1, drawn.log_likelihood.sizes["trial"])
+    predictive = np.logaddexp.reduce(logs) - np.log(len(logs))
+    np.testing.assert_allclose(
+        az.waic(drawn).elpd_waic, (predictive - logs.var(axis=0)).sum(), rtol=1e-9
+    )
     assert drawn.verdicts == []
     assert "effort" in drawn.summary()
     assert drawn.posterior_predictive.observed.shape[2:] == drawn.observed_data.observed.shape
@@ -199,6 +209,23 @@ def test_a_saved_posterior_is_read_again(drawn, tmp_path):
     assert again.posterior.attrs["key"] == drawn.posterior.attrs["key"]
     assert again.summary() == drawn.summary()
     assert [file.name for file in tmp_path.iterdir()] == ["posterior.nc"]
+
+
+def test_how_it_was_made_is_saved_with_it(drawn, trials, tmp_path):
+    made = load_posterior(drawn.save(tmp_path / "posterior.nc")).posterior.attrs
+    assert made["task"] == f"{__name__}.coasting"
+    assert json.loads(made["priors"]) == {"effort": "LogNormal(0.1, 1)"}
+    assert (made["fixed"], made["observer"]) == ("{}", "None")
+    assert (made["n_draws"], made["n_warmup"], made["target_accept"]) == (DRAWS, 200, 0.7)
+    assert json.loads(made["key"]) == jax.random.key_data(jax.random.key(0)).tolist()
+    assert made["motorcost_version"]
+    assert made["trials_checksum"] == checksum_of_trials(trials)
+    other = np.array(trials.observed)
+    other[3, 2, 1] += 1e-9
+    assert (
+        checksum_of_trials(eqx.tree_at(lambda t: t.observed, trials, other))
+        != (made["trials_checksum"])
+    )
 
 
 def model_around(reaches):

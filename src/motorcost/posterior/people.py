@@ -31,7 +31,7 @@ from motorcost.posterior.maxima import (
     objective_of,
     require_same_task,
 )
-from motorcost.posterior.nuts import run_nuts, starts_kept
+from motorcost.posterior.nuts import Chains, run_nuts, starts_kept
 from motorcost.posterior.own_trials import Told, alone_in_words, told_by_trials
 from motorcost.posterior.population import (
     Parts,
@@ -65,11 +65,12 @@ def sample_people(
     settings: Mapping[str, Any],
     predictive: bool,
     doubts: Sequence[str],
+    attributes: Mapping[str, Any],
     report: Progress,
     kept: Kept,
 ) -> Posterior:
     """Draw from the posterior of a population and its people; see `sample`."""
-    from motorcost.posterior.sampling import assembled, on_search_scale
+    from motorcost.posterior.sampling import assembled, on_search_scale, priors_in_words
 
     people, level, levels = _people(trials, group, between)
     _check_names(priors, common, spreads)
@@ -80,21 +81,14 @@ def sample_people(
     scales = tuple(float(spreads.get(name, _usual_spread(prior_by_name[name]))) for name in varying)
     start, population = _begin(objective, told, prior_by_name, varying, scales, level, n_chains)
     keys = jax.random.split(key, 3)
-    starts = starts_kept(
-        kept, lambda: dispersed(DensityOnHost(population, n_chains), [start] * n_chains, keys[0])
-    )
-    covariances = np.stack([start.covariance] * n_chains)
-    run = run_nuts(population, starts, covariances, keys[1], progress=report, kept=kept, **settings)
-    if run.draws.shape[1] < 2:
-        raise KeyboardInterrupt
+    run = _chains(population, [start] * n_chains, keys, settings, report, kept)
     points = on_search_scale(population, run.draws)
     posterior = _with_population(
         parameters_dataset(objective, points), population, run.draws, varying, between, levels
     )
     verdicts = [f"interrupted after {run.draws.shape[1]} draws"] if run.interrupted else []
-    accept = settings["target_accept"]
-    verdicts += [*verdicts_of_chains(posterior, run.stats, target_accept=accept), *doubts]
-    verdicts += [str(verdict) for verdict in told.verdicts]
+    verdicts += verdicts_of_chains(posterior, run.stats, target_accept=settings["target_accept"])
+    verdicts += [*doubts, *map(str, told.verdicts)]
     report("predicting", 0, None)
     groups = {
         "posterior": posterior,
@@ -103,12 +97,36 @@ def sample_people(
         "observed_data": observed_dataset(objective),
     }
     if predictive:
-        groups["posterior_predictive"] = predictive_dataset(
-            objective, points, keys[2], beliefs=True
-        )
-    attributes = {"method": "nuts", "group": group, **settings}
-    attributes |= {"alone": json.dumps(alone_in_words(told, prior_by_name, varying, people))}
-    return assembled(groups, attributes, verdicts, key)
+        predicted = predictive_dataset(objective, points, keys[2], beliefs=True)
+        groups["posterior_predictive"] = predicted
+    of_group = {
+        "group": group,
+        "between": between or "",
+        "common": json.dumps([*common]),
+        "spreads": json.dumps(dict(zip(varying, scales, strict=True))),
+        "alone": json.dumps(alone_in_words(told, prior_by_name, varying, people)),
+        "priors": priors_in_words(prior_by_name),
+    }
+    return assembled(groups, {**attributes, **of_group}, verdicts, key)
+
+
+def _chains(
+    population: Population,
+    peaks: Sequence[Peak],
+    keys: Any,
+    settings: Mapping[str, Any],
+    report: Progress,
+    kept: Kept,
+) -> Chains:
+    """Run a chain from each of `peaks`."""
+    starts = starts_kept(
+        kept, lambda: dispersed(DensityOnHost(population, len(peaks)), peaks, keys[0])
+    )
+    covariances = np.stack([peak.covariance for peak in peaks])
+    run = run_nuts(population, starts, covariances, keys[1], progress=report, kept=kept, **settings)
+    if run.draws.shape[1] < 2:
+        raise KeyboardInterrupt
+    return run
 
 
 def _fitted_people(

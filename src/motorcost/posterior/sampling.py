@@ -35,6 +35,7 @@ from motorcost.posterior.result import Posterior
 from motorcost.posterior.smc import sample_smc
 from motorcost.posterior.target import Target
 from motorcost.posterior.words import convergence_table, mixing, verdicts_of_chains
+from motorcost.sweeps.identity import checksum_of_trials, full_name, settings_of
 from motorcost.tasks import parameters as declared_parameters
 from motorcost.tasks.declare import Task
 
@@ -148,6 +149,7 @@ def sample(
         "settings": settings,
         "predictive": predictive,
         "doubts": _doubts_about(task, by_name),
+        "attributes": _inputs(task, trials, fixed, observer) | {"method": method, **settings},
     }
     with kept_in(folder, function) as kept:
         if group is not None:
@@ -180,6 +182,19 @@ def priors_by_name(task: Task, priors: Priors, observer: ObserverLike) -> dict[s
     return found
 
 
+def _inputs(
+    task: Task, trials: Trials, fixed: Mapping[str, Any] | None, observer: ObserverLike
+) -> dict[str, str]:
+    """What was sampled, by name, as text for the file: the trials by a checksum."""
+    seen = settings_of(partial(dict, observer=observer))
+    return {
+        "task": full_name(task),
+        "trials_checksum": checksum_of_trials(trials),
+        "fixed": json.dumps(settings_of(partial(dict, **(fixed or {})))),
+        "observer": seen["observer"],
+    }
+
+
 def _doubts_about(task: Task, priors: Mapping[str, Prior | None]) -> list[str]:
     """What to know of priors that lie mostly outside the values that the task takes."""
     declared = declared_parameters(task) if hasattr(task, "parameters") else {}
@@ -201,11 +216,13 @@ def _sampled(
     settings: Mapping[str, Any],
     predictive: bool,
     doubts: Sequence[str],
+    attributes: Mapping[str, Any],
     report: Progress,
     kept: Kept,
 ) -> Posterior:
     keys = jax.random.split(key, 4)
-    attributes: dict[str, Any] = {"method": method, **settings}
+    priors = dict(zip(target.names, target.priors, strict=True))
+    attributes = {**attributes, "priors": priors_in_words(priors)}
     found: list[str] = []
     if method == "laplace":
         best, n_draws = maxima.peaks[0], settings["n_draws"]
@@ -277,7 +294,7 @@ def _verdicts(
 ) -> list[str]:
     if method == "smc":
         explained = [modes.words()] if modes.words() else []
-        return [*explained, *mixing(convergence_table(posterior))]
+        return [*explained, *mixing(convergence_table(posterior), "populations")]
     if method == "laplace":
         return []
     apart = modes.words_of_chains()
@@ -317,6 +334,11 @@ def _groups(
         )
         groups["prior_predictive"] = predictive_dataset(objective, prior, keys[1], beliefs=False)
     return groups
+
+
+def priors_in_words(priors: Mapping[str, Prior]) -> str:
+    """The priors by name, as a file keeps them."""
+    return json.dumps({name: str(prior) for name, prior in priors.items()})
 
 
 def assembled(
