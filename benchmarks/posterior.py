@@ -5,10 +5,12 @@ reaches, after a few draws that compile the programs, and how far the intervals 
 intervals of the fit, in standard errors. Beside wall time it prints the time of all cores together,
 which does not depend on what else the machine does. `smc`: the same by sequential Monte Carlo.
 `people`: 20 people of 50 trials each, of whom one has 3 and one has 300; the estimates of the
-population beside the truth. `recordings`: the first 20 movements of a person who was recorded.
+population beside the truth, and those of these two beside their estimates alone. `recordings`: the
+first 20 movements of a person who was recorded.
 """
 
 import argparse
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +33,8 @@ PRIORS = {
 TRUTH: dict[str, Any] = {"effort": 1e-5, "velocity": 0.2, "force": 0.02}
 # Draws that take the same programs as a thousand.
 FEW = 50
+# Of people, by number, whose trials are few and many.
+TRIALS_OF = {0: 3, 1: 300}
 SPREADS = {"effort": 0.4, "velocity": 0.3, "force": 0.2}
 
 
@@ -95,7 +99,7 @@ def people(count: int, trials_each: int, draws: int) -> None:
     for i in range(count):
         own: dict[str, Any] = {name: float(values[i]) for name, values in truth.items()}
         problem = mc.tasks.reaching(**own)
-        n = {0: 3, 1: 300}.get(i, trials_each)
+        n = TRIALS_OF.get(i, trials_each)
         trials = mc.simulate(problem, mc.solve(problem), n_trials=n, key=jax.random.key(i))
         parts.append(trials.with_conditions(subject=f"p{i:02d}"))
     trials = mc.concatenate(parts)
@@ -126,8 +130,15 @@ def people(count: int, trials_each: int, draws: int) -> None:
             f"{np.exp(mean.mean()):.4g} ± {100 * mean.std():.0f} %; spread "
             f"{logs.std(ddof=1):.2f}, {spread.mean():.2f} ± {spread.std():.2f}"
         )
-        print(f"  true {truth[name][:2]}, alone and shrunk:")
-        print("  ", post.posterior.attrs["alone"][:200])
+        alone = json.loads(post.posterior.attrs["alone"])[name]
+        for i in TRIALS_OF:
+            person = f"p{i:02d}"
+            together = np.log(post.posterior[name].sel(subject=person)).mean()
+            print(
+                f"  {person}, {TRIALS_OF[i]} trials: true {truth[name][i]:.4g}, alone "
+                f"{alone[person][0]:.4g}, with the population {np.exp(float(together)):.4g}, "
+                f"whose mean is {np.exp(mean.mean()):.4g}"
+            )
 
 
 def recordings(person: str, folder: Path, draws: int) -> None:

@@ -71,6 +71,25 @@ def test_of_many_parameters_the_first_are_drawn_those_of_populations_before():
     assert labels == [*names, "of_people[anna]"]
 
 
+def test_means_and_contrasts_of_groups_are_drawn_before_people():
+    values = {
+        "effort": (("person",), draws(3)),
+        "gain": (("person",), draws(3)),
+        "effort_mean": (("age",), draws(2)),
+        "effort_log_ratio": (("contrast",), draws(1)),
+        "effort_spread": ((), draws()),
+    }
+    labels = {"person": PEOPLE, "age": ["old", "young"], "contrast": ["young - old"]}
+    arrays = {name: (("chain", "draw", *dims), array) for name, (dims, array) in values.items()}
+    posterior = xarray.Dataset(arrays, coords=labels)
+    posterior.attrs |= {"method": "nuts", "verdicts": "[]", "group": "person"}
+    figure = mc.plots.plot_posterior(Posterior(posterior=posterior))
+    shown = [ax.get_xlabel() for ax in figure.axes[-8:]]
+    means = ["effort_mean[old]", "effort_mean[young]", "effort_log_ratio[young - old]"]
+    people = [f"effort[{person}]" for person in PEOPLE]
+    assert shown == [*means, "effort_spread", *people, "gain[anna]"]
+
+
 def test_draws_that_are_all_the_same_are_a_line():
     post = made_posterior({"effort": ((), np.full((2, 9), 3.0))})
     (panel,) = panels(mc.plots.plot_posterior(post))
@@ -86,7 +105,9 @@ def test_people_beside_their_population():
     post = made_posterior(values)
     alone = {"anna": [4.0, 2.0, 6.0], "ben": [0.5, 0.2, 1.0], "cleo": [30.0, 9.0, float("inf")]}
     post.posterior.attrs["alone"] = json.dumps({"effort": alone})
-    (panel,) = mc.plots.plot_shrinkage(post, "effort").axes
+    figure = mc.plots.plot_shrinkage(post, "effort")
+    assert "a wide prior around the estimate of all people together" in figure.caption
+    (panel,) = figure.axes
     assert [text.get_text() for text in panel.get_yticklabels()] == ["ben", "anna", "cleo"]
     single, together = (container.lines[0].get_xdata() for container in panel.containers)
     assert_allclose(single, [0.5, 4.0, 30.0])

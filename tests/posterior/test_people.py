@@ -2,6 +2,7 @@
 
 import json
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,14 +21,14 @@ FEW, MANY = 2, 60
 MEAN, SPREAD = 0.1, 1.0
 
 
-def made(ages=None):
+def made(ages=None, *, few=FEW, many=MANY, others=15, spread=SPREAD):
     rng = np.random.default_rng(3)
-    truth = np.exp(np.log(MEAN) + SPREAD * rng.normal(size=PEOPLE))
-    truth[0], truth[1] = MEAN * np.exp(2.0), MEAN * np.exp(2.0)  # the same, apart from the others
+    truth = np.exp(np.log(MEAN) + spread * rng.normal(size=PEOPLE))
+    truth[:2] = MEAN * np.exp(2.0 * spread)  # the same, apart from the others
     parts = []
     for i, effort in enumerate(truth):
         problem = coasting(effort=float(effort))
-        n = {0: FEW, 1: MANY}.get(i, 15)
+        n = {0: few, 1: many}.get(i, others)
         trials = mc.simulate(problem, mc.solve(problem), n_trials=n, key=jax.random.key(i))
         labels = {"subject": f"p{i}"} | ({} if ages is None else {"age": ages[i]})
         parts.append(trials.with_conditions(**labels))
@@ -104,6 +105,48 @@ def test_few_trials_are_shrunk_and_many_are_not(drawn):
     mean = (weights * grid).sum()
     sd = np.sqrt((weights * (grid - mean) ** 2).sum())
     assert abs(logs[0] - mean) < 0.3 * sd
+
+
+@pytest.mark.slow
+def test_three_trials_are_drawn_to_the_mean_and_three_hundred_hardly():
+    """People who differ by 15 %: three trials tell less (an effort to 30 %), three hundred more."""
+    _, trials = made(few=3, many=300, others=60, spread=0.15)
+    post = sample(
+        coasting,
+        trials,
+        {"effort": mc.LogUniform(1e-4, 1e2)},
+        group="subject",
+        key=jax.random.key(1),
+        n_chains=2,
+        n_draws=200,
+        n_warmup=100,
+        n_starts=2,
+        predictive=False,
+    )
+    mean = float(np.log(post.posterior.effort_mean).mean())
+    together = np.log(post.posterior.effort).mean(("chain", "draw"))
+    alone = json.loads(post.posterior.attrs["alone"])["effort"]
+    few, many = (np.log(alone[person][0]) - mean for person in ("p0", "p1"))
+    assert min(few, many) > 0.15  # far enough from the mean to be drawn there
+    way_of_few = 1 - (float(together.sel(subject="p0")) - mean) / few
+    way_of_many = 1 - (float(together.sel(subject="p1")) - mean) / many
+    assert way_of_few > 0.5
+    assert abs(way_of_many) < 0.15
+
+
+def test_trials_that_vary_more_than_the_likelihood_says_are_named(drawn, tmp_path):
+    """Each person of 15 trials has those of everybody, by turns, so that costs vary from trial to
+    trial. The verdict is there before the sampler begins."""
+    assert not [verdict for verdict in drawn[1].verdicts if "vary more" in verdict]
+    _, trials = made(["young", "aged"] * (PEOPLE // 2))
+    observed = np.array(trials.observed)
+    others = np.arange(FEW + MANY, len(trials))
+    observed[others] = observed[others.reshape(PEOPLE - 2, -1).T.ravel()]
+    mixed = eqx.tree_at(lambda t: t.observed, trials, observed)
+    with pytest.raises(KeyboardInterrupt):
+        people_sampled(mixed, folder=tmp_path, progress=interrupted_at(0, []))
+    (verdict,) = np.load(tmp_path / "people.npz")["verdicts"]
+    assert "what this posterior says of people is too narrow in effort by a factor of" in verdict
 
 
 def test_a_contrast_is_the_difference_of_means(drawn):

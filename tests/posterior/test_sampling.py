@@ -1,8 +1,10 @@
 """Posteriors by NUTS and by Laplace's approximation, against numerical integration."""
 
 import functools
+import json
 
 import arviz_quiet
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,11 +19,12 @@ from motorcost.fitting.batching import log_likelihoods_along
 from motorcost.fitting.specification import make_objective
 from motorcost.posterior.calibration import SAMPLERS
 from motorcost.posterior.likelihoods import Likelihood, factor
-from motorcost.posterior.priors import prior_of
+from motorcost.posterior.priors import little_within, prior_of
 from motorcost.posterior.result import load_posterior
 from motorcost.posterior.sampling import sample
 from motorcost.posterior.target import Target
 from motorcost.posterior.words import convergence_table
+from motorcost.sweeps.identity import checksum_of_trials
 
 DRAWS, CHAINS = 1000, 2
 
@@ -151,11 +154,18 @@ def test_nuts_equals_integration_on_a_grid(drawn, grid):
     assert abs((logs > edges[1]).mean() - 0.025) < 0.02
 
 
+# One of the eight trials decides more than the others, as ArviZ says.
+@pytest.mark.filterwarnings("ignore:For one or more samples the posterior variance")
 def test_arviz_takes_it(drawn):
     az = arviz_quiet.az
     table = az.summary(drawn)
     assert table.loc["effort", "r_hat"] <= 1.01
     assert np.isfinite(az.loo(drawn).elpd_loo)
+    logs = drawn.log_likelihood.trials.values.reshape(-1, drawn.log_likelihood.sizes["trial"])
+    predictive = np.logaddexp.reduce(logs) - np.log(len(logs))
+    np.testing.assert_allclose(
+        az.waic(drawn).elpd_waic, (predictive - logs.var(axis=0)).sum(), rtol=1e-9
+    )
     assert drawn.verdicts == []
     assert "effort" in drawn.summary()
     assert drawn.posterior_predictive.observed.shape[2:] == drawn.observed_data.observed.shape
@@ -199,6 +209,23 @@ def test_a_saved_posterior_is_read_again(drawn, tmp_path):
     assert again.posterior.attrs["key"] == drawn.posterior.attrs["key"]
     assert again.summary() == drawn.summary()
     assert [file.name for file in tmp_path.iterdir()] == ["posterior.nc"]
+
+
+def test_how_it_was_made_is_saved_with_it(drawn, trials, tmp_path):
+    made = load_posterior(drawn.save(tmp_path / "posterior.nc")).posterior.attrs
+    assert made["task"] == f"{__name__}.coasting"
+    assert json.loads(made["priors"]) == {"effort": "LogNormal(0.1, 1)"}
+    assert (made["fixed"], made["observer"]) == ("{}", "None")
+    assert (made["n_draws"], made["n_warmup"], made["target_accept"]) == (DRAWS, 200, 0.7)
+    assert json.loads(made["key"]) == jax.random.key_data(jax.random.key(0)).tolist()
+    assert made["motorcost_version"]
+    assert made["trials_checksum"] == checksum_of_trials(trials)
+    other = np.array(trials.observed)
+    other[3, 2, 1] += 1e-9
+    assert (
+        checksum_of_trials(eqx.tree_at(lambda t: t.observed, trials, other))
+        != (made["trials_checksum"])
+    )
 
 
 def model_around(reaches):
@@ -302,11 +329,70 @@ def test_priors_integrate_to_one_and_come_back(prior):
     assert abs(float(draws.mean()) - mean) < 4 * sd / np.sqrt(4_000)
 
 
+@pytest.mark.parametrize(
+    ("prior", "text", "mass"),
+    [
+        (mc.LogUniform(1e-10, 1e-2), "LogUniform(1e-10, 0.01)", 0.75),
+        (mc.LogNormal(0.005, 0.7), "LogNormal(0.005, 0.7)", 0.83896),
+        # Of the part above 0.005, a third of it between the median and one SD below.
+        (mc.Normal(0.01, 0.005, low=0.005), "Normal(0.01, 0.005, low=0.005)", 0.34134 / 0.84134),
+        (mc.Uniform(-1.0, 1.0), "Uniform(-1, 1)", 0.005),
+        (mc.LogNormal(1e9, 0.1), "LogNormal(1e+09, 0.1)", 0.0),
+        (dist.Exponential(100.0), "Exponential(100)", 1 - np.exp(-1.0)),
+        (
+            dist.TruncatedNormal(0.01, 0.005, low=0.0),
+            "LeftTruncatedDistribution(Normal(0.01, 0.005), 0)",
+            (0.5 - 0.02275) / (1 - 0.02275),
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_how_much_of_a_prior_lies_where_the_task_takes_values(prior, text, mass):
+    known = prior_of("effort", prior, None)
+    assert str(known) == text
+    by_draws = isinstance(prior, dist.Distribution)
+    found = known.mass_within(1e-8, 1e-2)
+    np.testing.assert_allclose(found, mass, atol=0.03 if by_draws else 2e-4)
+    said = little_within("effort", known, mc.LogUniform(1e-8, 1e-2))
+    assert bool(said) == (mass < 0.5)
+    if said:
+        assert f"of the prior of effort, {text}, lies within the values" in said
+
+
+@pytest.mark.usefixtures("as_users_call_it")
+def test_an_impossible_start_is_refused_before_the_fit(trials, prior):
+    """The recorded target is not the task's."""
+    observed = np.array(trials.observed)
+    observed[0, 2, 2] += 0.1
+    elsewhere = mc.Trials.recorded(observed, dt=trials.dt, channels=trials.channel_names)
+
+    def no_search(*_):
+        raise AssertionError("a search began")
+
+    match = "the trials have no likelihood at the start effort=0.1: it is -inf"
+    with pytest.raises(mc.InputError, match=match):
+        sample(
+            coasting,
+            elsewhere,
+            prior,
+            starts=[{"effort": 0.1}],
+            n_starts=1,
+            key=jax.random.key(0),
+            progress=no_search,
+        )
+
+
 @pytest.mark.usefixtures("as_users_call_it")
 @pytest.mark.parametrize(
     ("priors", "options", "match"),
     [
         ({"effort": mc.LogUniform(1e3, 1e4)}, {}, "lies outside of the values"),
+        (
+            {"effort": mc.LogNormal(1e9, 0.1)},
+            {},
+            r"of effort, LogNormal\(1e\+09, 0.1\), lies outside .* takes, 1e-08 to 0.01",
+        ),
+        ({"effort": dist.LogNormal(20.0, 0.1)}, {}, r"of effort, LogNormal\(20, 0.1\), lies outs"),
         ({"effort": mc.Normal(0.0, 1.0)}, {}, "effort must be positive"),
         ({"effort": dist.Normal(0.0, 1.0)}, {}, "effort must be positive"),
         ({"effort": dist.Poisson(3.0)}, {}, "must be continuous"),

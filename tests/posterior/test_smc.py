@@ -13,14 +13,18 @@ from motorcost.errors import ConvergenceError
 from motorcost.fitting.batching import log_likelihoods_along
 from motorcost.fitting.specification import make_objective
 from motorcost.posterior.kept import Kept
+from motorcost.posterior.laplace import DensityOnHost, find_peak
+from motorcost.posterior.maxima import Maxima, hill_of, hills_among
 from motorcost.posterior.modes import Hill, Modes, modes_of
 from motorcost.posterior.priors import prior_of
 from motorcost.posterior.smc import _next_rise, sample_smc
 from motorcost.posterior.target import IMPOSSIBLE, Target
 
 ONE = np.eye(1)
+PRIOR = mc.Normal(-0.2, 0.8)
 
 
+@mc.tasks.declare(lean=mc.tasks.Parameter("where it begins", support=mc.Uniform(-5.0, -0.5)))
 def leaning(lean=-1.0, steps=5):
     """A noisy point that is steered to 0 from a start that `lean` and -`lean` share but for a jump
     at 0.9: C = D = 0, so the likelihood is exact."""
@@ -39,11 +43,27 @@ def leaning(lean=-1.0, steps=5):
     )
 
 
-def target_of(prior, lean=-1.0):
+def simulated(lean=-1.0):
     problem = leaning(lean)
-    trials = mc.simulate(problem, mc.solve(problem), n_trials=6, key=jax.random.key(0))
-    objective = make_objective(leaning, trials, {"lean": prior})
+    return mc.simulate(problem, mc.solve(problem), n_trials=6, key=jax.random.key(0))
+
+
+def target_of(prior, lean=-1.0):
+    objective = make_objective(leaning, simulated(lean), {"lean": prior})
     return Target(objective, (prior_of("lean", prior, None),))
+
+
+def sampled(method, **options):
+    return mc.sample(
+        leaning,
+        simulated(),
+        {"lean": PRIOR},
+        key=jax.random.key(3),
+        method=method,
+        n_starts=4,
+        predictive=False,
+        **options,
+    )
 
 
 def on_a_grid(target, points):
@@ -58,7 +78,7 @@ def on_a_grid(target, points):
 @pytest.fixture(scope="module")
 def two_modes():
     """With its draws on the search scale, and the grid's shares."""
-    target = target_of(mc.Normal(-0.2, 0.8))
+    target = target_of(PRIOR)
     draws = sample_smc(target, jax.random.key(3), n_draws=1000)
     on_search_scale = jax.vmap(jax.vmap(target.to_search_scale))(jnp.asarray(draws.points))
     draws = dataclasses.replace(draws, points=np.asarray(on_search_scale))
@@ -81,6 +101,59 @@ def test_two_modes_have_the_weights_of_the_grid(two_modes):
     assert not modes.chains_apart
 
 
+@pytest.fixture(scope="module")
+def post():
+    return sampled("smc")
+
+
+def test_the_posterior_tells_modes_and_evidence_of_the_grid(post, two_modes):
+    _, _, points, log_evidence, shares = two_modes
+    right = shares[points > 0].sum()
+    of_populations = (post.posterior.lean.values > 0).mean(axis=1)
+    error = max(of_populations.std(ddof=1) / np.sqrt(len(of_populations)), 0.01)
+    assert abs(of_populations.mean() - right) < 4 * error
+    said, of_prior = post.verdicts
+    shown = f"{of_populations.mean():.2f} ± {of_populations.std(ddof=1) / 2:.2f}"
+    assert said.startswith("two explanations: ")
+    assert f"{shown} of the posterior around lean 0.8" in said
+    assert abs(post.log_evidence - log_evidence) < 4 * max(post.log_evidence_error, 0.02)
+    assert post.log_evidence_error < 0.1
+    assert of_prior.startswith(
+        "only 40 % of the prior of lean, Normal(-0.2, 0.8), lies within the v"
+    )
+    # The density is that of the grid, at the draws, on the scale in SDs of the prior.
+    draws = post.posterior.lean.values.ravel()
+    grid = np.log(np.maximum(shares, 1e-300) / (points[1] - points[0])) + log_evidence
+    smooth = np.abs(draws - 0.9) > 0.02
+    expected = np.interp(draws[smooth], points, grid) + np.log(PRIOR.sd)
+    assert_allclose(post.sample_stats.lp.values.ravel()[smooth], expected, atol=0.01)
+
+
+def test_a_mode_that_no_search_reported_is_found_in_the_draws(two_modes):
+    """A fit that knows one maximum only: draws around the other lead to it."""
+    target, draws, points, _, shares = two_modes
+    peak = find_peak(DensityOnHost(target, 4), np.array([-1.0]))
+    known = Maxima((peak,), (hill_of(target, peak, peak.log_density),), (), 4)
+    flat = draws.points.reshape(-1, 1)
+    assert modes_of(draws.points, known.hills).words() == ""
+    free = np.asarray(jax.vmap(target.to_unconstrained)(jnp.asarray(flat)))
+    hills = hills_among(target, known, free, flat, draws.log_densities.ravel())
+    assert len(hills) == 2
+    top = points[points > 0][np.argmax(shares[points > 0])]
+    assert abs(hills[1].estimates["lean"] - top) < 0.01
+    modes = modes_of(draws.points, hills)
+    assert abs(modes.weights[1] - shares[points > 0].sum()) < 4 * max(modes.errors[1], 0.01)
+    assert modes.words().startswith("two explanations: 0.")
+
+
+@pytest.mark.slow
+def test_chains_from_both_maxima_are_said_to_sit_there():
+    post = sampled("nuts", n_chains=2, n_draws=50, n_warmup=20)
+    said = post.verdicts[0]
+    assert said.startswith("the chains sit at different maxima (1 at lean -0.8")
+    assert "; 1 at lean 0.8" in said
+
+
 def test_the_evidence_is_the_integral(two_modes):
     _, draws, _, log_evidence, _ = two_modes
     assert draws.log_evidence_error < 0.1
@@ -101,7 +174,7 @@ def test_a_jump_is_where_it_is(two_modes):
 
 def test_one_mode_is_that_of_the_grid():
     # The same prior and sizes as with two modes, and so the same programs.
-    target = target_of(mc.Normal(-0.2, 0.8), lean=0.0)
+    target = target_of(PRIOR, lean=0.0)
     draws = sample_smc(target, jax.random.key(4), n_draws=1000)
     points = np.arange(-3.0, 3.0, 0.01) + 0.005
     log_evidence, shares = on_a_grid(target, points)

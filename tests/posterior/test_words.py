@@ -1,5 +1,7 @@
 """What is said of chains, and of numbers that were asked for."""
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ import xarray
 from test_sampling import coasting
 
 import motorcost as mc
-from motorcost.posterior.words import verdicts_of_chains
+from motorcost.posterior.words import mixing, people_too_narrow, verdicts_of_chains
 
 
 def said_of(draws, **stats):
@@ -47,6 +49,41 @@ def test_chains_apart_and_few_draws(draws):
     assert few.startswith("effort has ")
     (unknown,) = said_of(draws[:1])
     assert "it takes two chains" in unknown
+
+
+def test_populations_of_particles_are_no_chains():
+    row = {"r_hat": 1.05, "ess_bulk": 900.0, "ess_tail": 900.0}
+    (apart,) = mixing({"effort": row}, "populations")
+    assert apart.startswith("populations disagree: R-hat of effort is 1.050, above 1.01. Draw")
+    (unknown,) = mixing({"effort": row | {"r_hat": np.nan}}, "populations")
+    assert "it takes two populations" in unknown
+    assert "chain" not in apart + unknown
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.4])
+def test_people_whose_trials_vary_more_than_the_likelihood_says(factor):
+    """Scores of known variance: that of the information of a trial, or `factor` times its SD."""
+    rng = np.random.default_rng(0)
+    of_trial = np.array([[4.0, 1.0], [1.0, 2.0]])
+    root = np.linalg.cholesky(of_trial)
+    people = []
+    for n in (3, 40, 60, 200):  # the first has too few to tell
+        scores = rng.normal(size=(n, 2)) @ root.T * [1.0, factor]
+        people.append((n * of_trial, scores - scores.mean(axis=0)))
+    supports = [mc.LogUniform(1e-4, 1e4)] * 2
+    said = people_too_narrow(["effort", "force"], supports, people)
+    assert people_too_narrow(["effort", "force"], supports, people[:1]) == []
+    if factor == 1.0:
+        assert said == []
+        return
+    (verdict,) = said
+    found = re.search(r"people is too narrow in (\w+) by a factor of ([0-9.]+)\. mc.che", verdict)
+    assert found[1] == "force"
+    inverse = np.linalg.inv(of_trial)
+    scaled = of_trial * np.outer([1.0, factor], [1.0, factor])
+    expected = np.sqrt((inverse @ scaled @ inverse)[1, 1] / inverse[1, 1])
+    assert abs(float(found[2]) - expected) < 4 * expected / np.sqrt(2 * 294)
+    assert "mc.check_approximation(fit, key=key)" in verdict
 
 
 @pytest.mark.parametrize(

@@ -113,8 +113,8 @@ def fit(
     check_available(method, objective.bounds)
     if max_evaluations is not None:
         checks.whole("max_evaluations", max_evaluations, 1, "the most points a search may try")
-    given_points = [_given_point(objective, i, values) for i, values in enumerate(starts)]
-    size = max(n_starts + len(given_points), 2 * len(objective.names) + 1)
+    given_points = [given_point(objective, i, values) for i, values in enumerate(starts)]
+    size = points_together(objective, n_starts + len(given_points))
     batched = BatchedObjective(objective, expected=size, priors=priors)
     maxima = _maxima(
         batched,
@@ -128,7 +128,12 @@ def fit(
     return _fit_of(objective, maxima, method, size, priors=priors)
 
 
-def _given_point(objective: Objective, number: int, values: Mapping[str, float]) -> np.ndarray:
+def points_together(objective: Objective, n_searches: int) -> int:
+    """How many points a fit evaluates at once: one of each search, or those of a curvature."""
+    return max(n_searches, 2 * len(objective.names) + 1)
+
+
+def given_point(objective: Objective, number: int, values: Mapping[str, float]) -> np.ndarray:
     """A start on the search scale; an error names it."""
     try:
         return np.asarray(objective.point(values))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -22,7 +22,6 @@ from motorcost.plots.style import (
     ORANGE,
     CaptionedFigure,
     captioned,
-    counted,
     legend_above,
     new_figure,
     plain,
@@ -108,7 +107,6 @@ def plot_posterior(post: Posterior) -> CaptionedFigure:
     legend_above(figure, *axes.flat)
     # Beside it there is room, because panels above the diagonal are empty.
     axes[0, 0].set_title(_title(post, len(columns)), loc="left")
-    sizes = post.posterior.sizes
     return captioned(
         figure,
         "On the diagonal, the density of each parameter's posterior (blue) and prior (grey); "
@@ -116,14 +114,21 @@ def plot_posterior(post: Posterior) -> CaptionedFigure:
         if count > 1
         else "The density of the posterior (blue) and of the prior (grey).",
         "Orange draws are those of transitions that diverged." if len(diverging) else "",
-        f"{counted(sizes['chain'], 'chain')} of {counted(sizes['draw'], 'draw')} by {post.method}.",
+        post.size_in_words,
     )
 
 
 def _columns(post: Posterior) -> list[_Column]:
-    """Every number of the posterior, with its draws; those without groups first."""
+    """Every number of the posterior, with its draws; those of people last."""
     prior = post.prior if "prior" in post.groups() else {}
-    arrays = sorted(post.posterior.data_vars.items(), key=lambda item: item[1].ndim > 2)
+    group = post.posterior.attrs.get("group")
+
+    def of_people(item: tuple[Any, Any]) -> bool:
+        # Means of several populations, and their contrasts, have a dimension of their own.
+        dims = item[1].dims[2:]
+        return bool(dims) if group is None else group in dims
+
+    arrays = sorted(post.posterior.data_vars.items(), key=of_people)
     found = []
     for name, array in arrays:
         before = prior[name].values if name in prior else None
@@ -248,7 +253,9 @@ def plot_shrinkage(post: Posterior, parameter: str) -> CaptionedFigure:
     """Draw each person's estimate alone beside the one with the population, and the population.
 
     `post` is from `mc.sample(..., group="subject")`. People are sorted by their estimates alone;
-    bars are 95 % intervals, and the band is that of the population's mean.
+    bars are 95 % intervals, and the band is that of the population's mean. "Alone" means by the
+    person's own trials, with a wide normal prior around the estimate of all people together: an SD
+    of 2 in natural logarithms, or a quarter of the width of a support that is not on a log scale.
 
     Examples
     --------
@@ -299,7 +306,8 @@ def plot_shrinkage(post: Posterior, parameter: str) -> CaptionedFigure:
     return captioned(
         figure,
         f"{parameter} of each person: estimates from the person's own trials alone and with the "
-        "population, with 95 % intervals.",
+        "population, with 95 % intervals. Alone, too, there is a wide prior around the estimate of "
+        "all people together: an SD of 2 in natural logarithms.",
         "Vertical lines with bands are means of the population with their 95 % intervals.",
     )
 

@@ -253,7 +253,7 @@ def calibrate(
         names=tuple(chosen),
         n_ranks=RANKED + 1,
         task=getattr(task, "__name__", type(task).__name__),
-        priors={name: str(_shown(prior)) for name, prior in chosen.items()},
+        priors={name: str(prior) for name, prior in chosen.items()},
         n_trials=n_trials,
         method=method,
     )
@@ -281,10 +281,6 @@ def _checked_conditions(
             f"{n_trials} trials cannot have {len(columns[0][1])} different conditions in turn"
         )
     return tuple(columns)
-
-
-def _shown(prior: Prior) -> Any:
-    return prior.support if prior.distribution is None else type(prior.distribution).__name__
 
 
 def chosen_priors(task: Task, priors: Any, observer: Any) -> dict[str, Prior]:

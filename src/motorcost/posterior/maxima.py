@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from motorcost.errors import InputError
-from motorcost.fitting.estimate import fit
+from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.estimate import fit, given_point, points_together
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.objective import Objective
 from motorcost.fitting.progress import Progress
@@ -20,7 +21,7 @@ from motorcost.fitting.specification import make_objective
 from motorcost.model.trials import Trials
 from motorcost.posterior.kept import Arrays, Kept
 from motorcost.posterior.laplace import DensityOnHost, Peak, find_peak
-from motorcost.posterior.modes import Hill
+from motorcost.posterior.modes import WORTH_A_WORD, Hill, far_from_all, square_distances
 from motorcost.posterior.priors import Prior
 from motorcost.posterior.target import Target
 from motorcost.posterior.words import too_narrow
@@ -30,6 +31,8 @@ from motorcost.tasks.supports import Support
 
 # Maxima of the posterior from which chains begin: those at most this much below the best.
 WITHIN_REACH = 10.0
+# Climbs from draws that lie far from all known maxima.
+MOST_CLIMBS = 8
 
 
 @dataclass(frozen=True)
@@ -75,9 +78,38 @@ def find_maxima(
     peaks = tuple(
         Peak(point, float(value), covariance) for point, value, covariance in stored_peaks
     )
-    hills = tuple(_hill(target, peak, peaks[0].log_density) for peak in peaks)
+    hills = tuple(hill_of(target, peak, peaks[0].log_density) for peak in peaks)
     verdicts = tuple(str(verdict) for verdict in stored["verdicts"])
     return target, Maxima(peaks, hills, verdicts, int(stored["size"]))
+
+
+def hills_among(
+    target: Target, maxima: Maxima, free: np.ndarray, points: np.ndarray, log_densities: np.ndarray
+) -> tuple[Hill, ...]:
+    """The known maxima and those that other draws lie around.
+
+    A search may miss a maximum that draws of all the prior find. From the best of the draws that
+    lie far from every maximum a climb leads to another one, or back to a known one, whose tail
+    these draws are; until few are left.
+
+    - `free`, `points`, `log_densities`: of draws (n), on the unconstrained and the search scale.
+    """
+    evaluate = DensityOnHost(target, maxima.size)
+    hills, unexplained = list(maxima.hills), np.ones(len(points), bool)
+    for _ in range(MOST_CLIMBS):
+        unexplained &= far_from_all(points, hills)
+        if unexplained.mean() < WORTH_A_WORD:
+            break
+        start = np.flatnonzero(unexplained)[np.argmax(log_densities[unexplained])]
+        peak = find_peak(evaluate, free[start])
+        hill = hill_of(target, peak, maxima.peaks[0].log_density)
+        if far_from_all(hill.point[None], hills)[0]:
+            hills.append(hill)
+            continue
+        around_start = replace(hill, point=points[start])
+        radius = square_distances(hill.point[None], around_start)[0]
+        unexplained &= square_distances(points, around_start) > radius
+    return tuple(hills)
 
 
 def _as_arrays(target: Target, found: Fit, peaks: list[Peak]) -> Arrays:
@@ -129,16 +161,29 @@ def first_fit(
     report: Progress,
 ) -> Fit:
     """The maxima of the posterior, from which samplers begin."""
+    if search["starts"]:
+        _require_possible(
+            objective_of(task, trials, priors, search), search["starts"], search["n_starts"]
+        )
     found = fit(task, trials, _free(priors), key=key, priors=True, progress=report, **search)
     if found.interrupted:
         raise KeyboardInterrupt
-    for values in search["starts"]:
-        point = np.asarray(found.objective.point(values))
-        value = float(found.objective.log_likelihoods(jnp.asarray(point)).sum())
-        if not np.isfinite(value):
-            shown = ", ".join(f"{name}={number:g}" for name, number in values.items())
-            raise InputError(f"the trials have no likelihood at the start {shown}: it is -inf")
     return found
+
+
+def _require_possible(
+    objective: Objective, starts: Sequence[Mapping[str, float]], n_starts: int
+) -> None:
+    """Raise if the trials have no likelihood at a start, before a fit is spent on the others."""
+    points = [given_point(objective, number, values) for number, values in enumerate(starts)]
+    # The program of the fit that follows.
+    size = points_together(objective, n_starts + len(points))
+    evaluate = BatchedObjective(objective, expected=size, priors=True)
+    log_densities, _ = evaluate(np.zeros(len(points), int), np.stack(points))
+    for values, log_density in zip(starts, log_densities, strict=True):
+        if not np.isfinite(log_density):
+            shown = ", ".join(f"{name}={value:g}" for name, value in values.items())
+            raise InputError(f"the trials have no likelihood at the start {shown}: it is -inf")
 
 
 def target_of(objective: Objective, priors: Mapping[str, Prior | None]) -> Target:
@@ -171,7 +216,7 @@ def _apart(peak: Peak, other: Peak) -> bool:
     return bool(gap @ np.linalg.solve(other.covariance, gap) > 0.25)
 
 
-def _hill(target: Target, peak: Peak, best: float) -> Hill:
+def hill_of(target: Target, peak: Peak, best: float) -> Hill:
     """A maximum on the search scale, with the parameters there."""
     slopes = np.asarray(jax.jacfwd(target.to_search_scale)(jnp.asarray(peak.point)))
     point = np.asarray(target.to_search_scale(jnp.asarray(peak.point)))

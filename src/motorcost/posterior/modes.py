@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
+from scipy.special import chdtri
 
 # A chain with at least this share of its draws at one maximum sits there.
 SITS = 0.95
 # Maxima with less of the posterior than this are not worth a word.
 WORTH_A_WORD = 0.005
+# A normal posterior has this part of its draws far from its maximum.
+RARE = 1e-4
 _COUNTS = ("no", "one", "two", "three", "four", "five")
 
 
@@ -101,8 +104,17 @@ def modes_of(points: Float[np.ndarray, "G n p"], hills: Sequence[Hill]) -> Modes
 def nearest_hill(points: Float[np.ndarray, "n p"], hills: Sequence[Hill]) -> Int[np.ndarray, " n"]:
     """The number of the maximum whose parabola is the highest at each point: between two maxima,
     parabolas cross about where the valley is."""
-    heights = []
-    for hill in hills:
-        apart = points - hill.point
-        heights.append(hill.value - 0.5 * np.einsum("ni,ij,nj->n", apart, hill.information, apart))
+    heights = [hill.value - 0.5 * square_distances(points, hill) for hill in hills]
     return np.argmax(heights, axis=0)
+
+
+def square_distances(points: Float[np.ndarray, "n p"], hill: Hill) -> Float[np.ndarray, " n"]:
+    """The squares of distances from a maximum, in SDs of the normal distribution there."""
+    apart = points - hill.point
+    return np.einsum("ni,ij,nj->n", apart, hill.information, apart)
+
+
+def far_from_all(points: Float[np.ndarray, "n p"], hills: Sequence[Hill]) -> Bool[np.ndarray, " n"]:
+    """Whether a point lies where the normal distribution of no maximum would have draws."""
+    least = np.min([square_distances(points, hill) for hill in hills], axis=0)
+    return least > chdtri(points.shape[1], RARE)

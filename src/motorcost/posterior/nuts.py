@@ -48,6 +48,16 @@ class Chains:
     step_size: np.ndarray
     interrupted: bool
 
+    @property
+    def stats(self) -> dict[str, np.ndarray]:
+        """What is known of each draw, by ArviZ's names."""
+        return {
+            "lp": self.log_density,
+            "acceptance_rate": self.accept,
+            "n_steps": self.leapfrogs,
+            "diverging": self.diverging,
+        }
+
 
 class Starts(NamedTuple):
     """Where chains begin: points (chain, k), log posterior densities and their gradients there."""

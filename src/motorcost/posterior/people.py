@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -13,9 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from motorcost.errors import InputError
-from motorcost.fitting.fitted import Fit
 from motorcost.fitting.objective import Objective
-from motorcost.fitting.optimise import search_by_gradient
 from motorcost.fitting.progress import Progress
 from motorcost.fitting.specification import make_objective
 from motorcost.model.trials import Trials
@@ -34,44 +31,23 @@ from motorcost.posterior.maxima import (
     objective_of,
     require_same_task,
 )
-from motorcost.posterior.nuts import run_nuts, starts_kept
+from motorcost.posterior.nuts import Chains, run_nuts, starts_kept
+from motorcost.posterior.own_trials import Told, alone_in_words, told_by_trials
 from motorcost.posterior.population import (
-    Alone,
     Parts,
     Population,
     from_population_scale,
     has_odds,
-    to_population_scale,
 )
 from motorcost.posterior.priors import Prior
 from motorcost.posterior.result import Posterior
 from motorcost.posterior.words import verdicts_of_chains
 from motorcost.tasks.declare import Task
 
-# The SD, on the search scale, of the wide prior of people by themselves; of a parameter that is not
-# on a log scale, as a part of its width.
-WIDE, WIDE_PART = 2.0, 0.25
 # The SD of the half-normal prior of a spread, on a log scale (or of log odds).
 USUAL_SPREAD = 1.0
 # The least spread to begin with.
 LEAST_SPREAD = 0.05
-# The step of differences of gradients, on a log scale.
-STEP = 0.01
-# How close to an end of its support a person's value is looked for, as a part of the width.
-NEAR_END, ENDS = 0.01, np.array([1.0, -1.0])
-EVALUATIONS = 400
-
-
-@dataclass(frozen=True)
-class Told:
-    """What people's own trials tell, on the population scale: estimates (person, varying) with
-    their variances; the common parameters; and minus the second derivative of the log likelihood
-    by the objective's point."""
-
-    estimates: np.ndarray
-    variances: np.ndarray
-    point: np.ndarray
-    information: np.ndarray
 
 
 def sample_people(
@@ -88,11 +64,13 @@ def sample_people(
     n_chains: int,
     settings: Mapping[str, Any],
     predictive: bool,
+    doubts: Sequence[str],
+    attributes: Mapping[str, Any],
     report: Progress,
     kept: Kept,
 ) -> Posterior:
     """Draw from the posterior of a population and its people; see `sample`."""
-    from motorcost.posterior.sampling import assembled, on_search_scale
+    from motorcost.posterior.sampling import assembled, on_search_scale, priors_in_words
 
     people, level, levels = _people(trials, group, between)
     _check_names(priors, common, spreads)
@@ -103,37 +81,52 @@ def sample_people(
     scales = tuple(float(spreads.get(name, _usual_spread(prior_by_name[name]))) for name in varying)
     start, population = _begin(objective, told, prior_by_name, varying, scales, level, n_chains)
     keys = jax.random.split(key, 3)
-    peaks = [start] * n_chains
-    starts = starts_kept(
-        kept, lambda: dispersed(DensityOnHost(population, n_chains), peaks, keys[0])
-    )
-    covariances = np.stack([peak.covariance for peak in peaks])
-    run = run_nuts(population, starts, covariances, keys[1], progress=report, kept=kept, **settings)
-    if run.draws.shape[1] < 2:
-        raise KeyboardInterrupt
-    stats = {"lp": run.log_density, "acceptance_rate": run.accept}
-    stats |= {"n_steps": run.leapfrogs, "diverging": run.diverging}
+    run = _chains(population, [start] * n_chains, keys, settings, report, kept)
     points = on_search_scale(population, run.draws)
     posterior = _with_population(
         parameters_dataset(objective, points), population, run.draws, varying, between, levels
     )
     verdicts = [f"interrupted after {run.draws.shape[1]} draws"] if run.interrupted else []
-    accept = settings["target_accept"]
-    verdicts += verdicts_of_chains(posterior, stats, target_accept=accept)
+    verdicts += verdicts_of_chains(posterior, run.stats, target_accept=settings["target_accept"])
+    verdicts += [*doubts, *map(str, told.verdicts)]
     report("predicting", 0, None)
     groups = {
         "posterior": posterior,
-        "sample_stats": sample_stats_dataset(stats),
+        "sample_stats": sample_stats_dataset(run.stats),
         "log_likelihood": log_likelihood_dataset(objective, points),
         "observed_data": observed_dataset(objective),
     }
     if predictive:
-        groups["posterior_predictive"] = predictive_dataset(
-            objective, points, keys[2], beliefs=True
-        )
-    attributes = {"method": "nuts", "group": group, **settings}
-    attributes |= {"alone": json.dumps(_alone_in_words(told, prior_by_name, varying, people))}
-    return assembled(groups, attributes, verdicts, key)
+        predicted = predictive_dataset(objective, points, keys[2], beliefs=True)
+        groups["posterior_predictive"] = predicted
+    of_group = {
+        "group": group,
+        "between": between or "",
+        "common": json.dumps([*common]),
+        "spreads": json.dumps(dict(zip(varying, scales, strict=True))),
+        "alone": json.dumps(alone_in_words(told, prior_by_name, varying, people)),
+        "priors": priors_in_words(prior_by_name),
+    }
+    return assembled(groups, {**attributes, **of_group}, verdicts, key)
+
+
+def _chains(
+    population: Population,
+    peaks: Sequence[Peak],
+    keys: Any,
+    settings: Mapping[str, Any],
+    report: Progress,
+    kept: Kept,
+) -> Chains:
+    """Run a chain from each of `peaks`."""
+    starts = starts_kept(
+        kept, lambda: dispersed(DensityOnHost(population, len(peaks)), peaks, keys[0])
+    )
+    covariances = np.stack([peak.covariance for peak in peaks])
+    run = run_nuts(population, starts, covariances, keys[1], progress=report, kept=kept, **settings)
+    if run.draws.shape[1] < 2:
+        raise KeyboardInterrupt
+    return run
 
 
 def _fitted_people(
@@ -166,7 +159,7 @@ def _fitted_people(
     )
     if pooled is not None:
         report("fitting people", 0, None)
-        told = _told(objective, pooled, varying, n_people, n_chains, report)
+        told = told_by_trials(objective, pooled, varying, n_people, n_chains, report)
         stored = {**vars(told), **identity_of(objective, told.point)}
         kept.write("people", stored)
     assert stored is not None
@@ -242,78 +235,6 @@ def _usual_spread(prior: Prior) -> float:
     if support.logarithmic or has_odds(support) or support.sd is None:
         return USUAL_SPREAD
     return support.sd
-
-
-def _told(
-    objective: Any,
-    pooled: Fit,
-    varying: Sequence[str],
-    n_people: int,
-    n_chains: int,
-    report: Progress,
-) -> Told:
-    """The maximum of every person's likelihood, all searched together, with its curvature."""
-    at = dict(zip(pooled.names, pooled.point, strict=True))
-    start = np.array([at[c.parameter] for c in objective.coordinates])
-    sd = [WIDE if s.logarithmic else WIDE_PART * s.width for s in objective.supports]
-    alone = Alone(objective, jnp.asarray(start), jnp.asarray(sd))
-    # One search asks for a point at a time: a batch of more would be filled up. The batch of the
-    # chains' starts is used throughout, so that one program is compiled.
-    evaluate = DensityOnHost(alone, n_chains)
-
-    def to_minimise(_: np.ndarray, points: np.ndarray) -> Any:
-        values, gradients = evaluate(points)
-        return -values, -gradients, None
-
-    bounds = np.stack([start - 20.0 * np.array(sd), start + 20.0 * np.array(sd)], axis=1)
-    for i, support in enumerate(objective.supports):
-        if has_odds(support):  # people's values have log odds only between the ends
-            inside = np.array([support.low, support.high]) + NEAR_END * support.width * ENDS
-            bounds[i] = np.clip(bounds[i], *inside)
-    (found,), interrupted = search_by_gradient(
-        to_minimise, start[None], bounds, tolerance=1e-3, max_evaluations=EVALUATIONS
-    )
-    if interrupted:
-        raise KeyboardInterrupt
-    report("fitting people", 1, 1)
-    information = _information(evaluate, found.point, len(varying), n_people, np.array(sd))
-    unit = np.array(sd) / WIDE  # so that what counts as large does not depend on units
-    own = information + np.diag(np.array(sd) ** -2.0)
-    variances = np.diagonal(covariance_of(own * np.outer(unit, unit))) * unit**2
-    supports = [objective.coordinates[j * n_people].support for j in range(len(varying))]
-    estimates, spread = np.zeros((n_people, len(varying))), np.zeros((n_people, len(varying)))
-    for j, support in enumerate(supports):
-        points = jnp.asarray(found.point[j * n_people : (j + 1) * n_people])
-        estimates[:, j] = to_population_scale(support, points)
-        slope = jax.vmap(jax.grad(lambda x, s=support: to_population_scale(s, x)))(points)
-        spread[:, j] = variances[j * n_people : (j + 1) * n_people] * np.asarray(slope) ** 2
-    return Told(estimates, spread, found.point, information)
-
-
-def _information(
-    evaluate: DensityOnHost, point: np.ndarray, varying: int, n_people: int, sd: np.ndarray
-) -> np.ndarray:
-    """Minus the second derivatives of the log likelihood. No person affects another's likelihood,
-    so that one parameter of all people is moved at once."""
-    p = len(point)
-    moves = [np.repeat(np.eye(varying)[j], n_people) for j in range(varying)]
-    moves = [np.concatenate([m, np.zeros(p - varying * n_people)]) for m in moves]
-    moves += [np.eye(p)[q] for q in range(varying * n_people, p)]
-    size = STEP * np.array([sd[np.flatnonzero(move)[0]] / WIDE for move in moves])
-    steps = size[:, None] * np.stack(moves)
-    slopes = evaluate(np.concatenate([point + steps, point - steps]))[1]
-    of_prior = np.stack(moves) * sd**-2.0
-    change = -(slopes[: len(moves)] - slopes[len(moves) :]) / (2 * size[:, None]) - of_prior
-    information = np.zeros((p, p))
-    for j in range(varying):
-        rows = j * n_people + np.arange(n_people)
-        for a in range(varying):
-            columns = a * n_people + np.arange(n_people)
-            information[rows, columns] = change[j][columns]
-    for i, q in enumerate(range(varying * n_people, p)):
-        information[q, :] = change[varying + i]
-        information[:, q] = change[varying + i]
-    return (information + information.T) / 2
 
 
 def _begin(
@@ -415,20 +336,3 @@ def _with_population(
             posterior[f"{name}{of_logs}"] = (("chain", "draw", "contrast"), contrast)
         posterior[f"{name}_spread"] = (("chain", "draw"), spreads[..., j])
     return posterior
-
-
-def _alone_in_words(
-    told: Told, priors: Mapping[str, Prior], varying: Sequence[str], people: Sequence[str]
-) -> dict[str, dict[str, list[float]]]:
-    """Each person's estimate and 95 % interval from their own trials alone, by parameter."""
-    result: dict[str, dict[str, list[float]]] = {}
-    for j, name in enumerate(varying):
-        support = priors[name].support
-        sd = np.sqrt(told.variances[:, j])
-        ends = [told.estimates[:, j] + z * sd for z in (0.0, -1.96, 1.96)]
-        natural = [
-            np.asarray(support.from_search_scale(from_population_scale(support, jnp.asarray(e))))
-            for e in ends
-        ]
-        result[name] = {p: [float(n[i]) for n in natural] for i, p in enumerate(people)}
-    return result

@@ -8,6 +8,7 @@ says.
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -19,12 +20,17 @@ from jaxtyping import Array, Float
 from scipy.special import log_ndtr
 
 from motorcost.errors import InputError
+from motorcost.markup import percent
 from motorcost.tasks.supports import Support
 
 # An end of a support that is so many SDs from the centre of its prior is none.
 FAR = 10.0
 # Points at which the shape of a NumPyro distribution is looked at.
 SHAPE_DRAWS = 4_000
+# A prior with less than this of its mass where the task takes values has none there.
+LEAST_MASS = 1e-6
+# With less than this, it is worth a word.
+HALF = 0.5
 # Stands for zero on a log scale.
 TINY = 1e-300
 
@@ -38,6 +44,19 @@ class Prior(eqx.Module):
 
     support: Support = eqx.field(static=True)
     distribution: Any = None
+
+    def __str__(self) -> str:
+        """What it is called, with its numbers and the ends that it is given."""
+        if self.distribution is None:
+            support = self.support
+            inner = str(support).removesuffix(")")
+            if support.sd is None:
+                return f"{inner})"
+            lowest = TINY if support.logarithmic else -math.inf
+            ends = [f", low={support.low:g}"] if support.low > lowest else []
+            ends += [f", high={support.high:g}"] if support.high < math.inf else []
+            return f"{inner}{''.join(ends)})"
+        return _in_words(self.distribution)
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -107,12 +126,33 @@ class Prior(eqx.Module):
         if support.sd is None or support.centre is None:
             return jnp.full(jnp.shape(point), -math.log(high - low))
         standard = (point - support.centre) / support.sd
-        normaliser = math.log(support.sd) + 0.5 * math.log(2 * math.pi) + _log_mass(support)
+        low, high = ((end - support.centre) / support.sd for end in support.bounds)
+        log_mass = _log_normal_mass(low, high)
+        normaliser = math.log(support.sd) + 0.5 * math.log(2 * math.pi) + log_mass
         return -0.5 * standard**2 - normaliser
 
     def log_density_free(self, free: Float[Array, " *n"]) -> Float[Array, " *n"]:
         """Return the log density on the unconstrained scale."""
         return self.log_density(self.to_search_scale(free)) + self.log_slope(free)
+
+    def mass_within(self, low: float, high: float) -> float:
+        """Return the part of the prior between two natural values, for a distribution of NumPyro
+        by draws."""
+        support = self.support
+        if self.distribution is not None:
+            drawn = np.asarray(self.distribution.sample(jax.random.key(0), (SHAPE_DRAWS,)), float)
+            return float(((drawn >= low) & (drawn <= high)).mean())
+        first, last = support.bounds
+        if support.logarithmic:
+            low, high = math.log(max(low, TINY)), math.log(max(high, TINY))
+        low, high = max(low, first), min(high, last)
+        if low >= high:
+            return 0.0
+        if support.sd is None or support.centre is None:
+            return (high - low) / (last - first)
+        places = np.array([low, high, first, last])
+        low, high, first, last = ((places - support.centre) / support.sd).tolist()
+        return math.exp(_log_normal_mass(low, high) - _log_normal_mass(first, last))
 
     def draw(self, key: Any, shape: tuple[int, ...]) -> Float[Array, "*shape"]:
         """Draw points on the search scale."""
@@ -121,16 +161,25 @@ class Prior(eqx.Module):
         return self.support.to_search_scale(self.distribution.sample(key, shape))
 
 
-def _log_mass(support: Support) -> float:
-    """The logarithm of how much of the normal prior lies within the ends of its support."""
-    assert support.centre is not None
-    assert support.sd is not None
-    low, high = ((end - support.centre) / support.sd for end in support.bounds)
+def _in_words(distribution: Any) -> str:
+    """The name of a distribution of NumPyro, with the numbers and distributions it is made of."""
+    shown = []
+    for name in inspect.signature(type(distribution)).parameters:
+        value = getattr(distribution, name.replace("base_distribution", "base_dist"), None)
+        if hasattr(value, "log_prob"):
+            shown.append(_in_words(value))
+        elif isinstance(value, (int, float, np.number, jax.Array)) and not isinstance(value, bool):
+            shown.append(f"{float(value):g}")
+    return f"{type(distribution).__name__}({', '.join(shown)})"
+
+
+def _log_normal_mass(low: float, high: float) -> float:
+    """The logarithm of how much of a standard normal distribution lies between two values."""
     if low > 0:  # the other tail, where a difference of small numbers keeps its digits
         low, high = -high, -low
     # By SciPy, because this is a number also while JAX traces.
     upper, lower = float(log_ndtr(high)), float(log_ndtr(low))
-    return upper + math.log1p(-math.exp(lower - upper))
+    return -math.inf if lower >= upper else upper + math.log1p(-math.exp(lower - upper))
 
 
 def prior_of(name: str, given: Any, usual: Support | None) -> Prior:
@@ -148,22 +197,32 @@ def prior_of(name: str, given: Any, usual: Support | None) -> Prior:
             f"Normal, Uniform) or a distribution of NumPyro, got {given!r}"
         )
     if usual is not None:
-        _require_possible(name, given, prior.support, usual)
+        _require_possible(name, prior, usual)
     return prior
 
 
-def _require_possible(name: str, given: Any, support: Support, usual: Support) -> None:
+def little_within(name: str, prior: Prior, usual: Support) -> str:
+    """What to know of a prior most of which lies outside the values that a task takes; else ""."""
+    mass = prior.mass_within(usual.low, usual.high)
+    if mass >= HALF:
+        return ""
+    return (
+        f"only {percent(mass, 1)} of the prior of {name}, {prior}, lies within the values "
+        f"that the task takes, {usual.low:g} to {usual.high:g}: is it in the right unit?"
+    )
+
+
+def _require_possible(name: str, prior: Prior, usual: Support) -> None:
     """Raise if a prior lies outside what the task can take, or reaches below zero where it may
     not."""
-    shown = str(given) if isinstance(given, Support) else type(given).__name__
-    if support.high < usual.low or support.low > usual.high:
+    if prior.mass_within(usual.low, usual.high) < LEAST_MASS:
         raise InputError(
-            f"the prior of {name}, {shown}, lies outside of the values that the task takes, "
+            f"the prior of {name}, {prior}, lies outside of the values that the task takes, "
             f"{usual.low:g} to {usual.high:g}"
         )
-    if usual.logarithmic and support.low < 0:
+    if usual.logarithmic and prior.support.low < 0:
         raise InputError(
-            f"{name} must be positive, and its prior, {shown}, allows values below zero: use "
+            f"{name} must be positive, and its prior, {prior}, allows values below zero: use "
             f"mc.LogNormal(median, sd), or give low=, as in mc.Normal(mean, sd, low=...)"
         )
 

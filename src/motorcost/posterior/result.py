@@ -44,6 +44,13 @@ class Posterior(_InferenceData):
         return str(self.posterior.attrs["method"])
 
     @property
+    def size_in_words(self) -> str:
+        """How many draws there are, in a sentence."""
+        of = "populations" if self.method == "smc" else "chains"
+        sizes = self.posterior.sizes
+        return f"{sizes['chain']} {of} of {sizes['draw']} draws by {self.method}."
+
+    @property
     def verdicts(self) -> list[str]:
         """What to know before believing it, in sentences; none if nothing is wrong."""
         return list(json.loads(self.posterior.attrs["verdicts"]))
@@ -86,8 +93,7 @@ class Posterior(_InferenceData):
                 f"{name:<{width}}{value:>11.4g}{spread[name]:>10.2g}  "
                 f"{f'{low:.4g} to {high:.4g}':<24}{row['r_hat']:>7.3f}{row['ess_bulk']:>7.0f}"
             )
-        chains, draws = flat.sizes["chain"], flat.sizes["draw"]
-        lines += ["", f"{chains} chains of {draws} draws by {self.method}."]
+        lines += ["", self.size_in_words]
         if np.isfinite(self.log_evidence):
             error = self.log_evidence_error
             unknown = "Laplace's approximation" if self.method == "laplace" else "error not known"

@@ -27,14 +27,15 @@ from motorcost.posterior.arviz_groups import (
 )
 from motorcost.posterior.kept import Kept, kept_in
 from motorcost.posterior.laplace import DensityOnHost, dispersed, normal_draws
-from motorcost.posterior.maxima import Maxima, find_maxima
+from motorcost.posterior.maxima import Maxima, find_maxima, hills_among
 from motorcost.posterior.modes import modes_of
 from motorcost.posterior.nuts import TARGET_ACCEPT, run_nuts, starts_kept
-from motorcost.posterior.priors import Prior, prior_of
+from motorcost.posterior.priors import Prior, little_within, prior_of
 from motorcost.posterior.result import Posterior
 from motorcost.posterior.smc import sample_smc
 from motorcost.posterior.target import Target
 from motorcost.posterior.words import convergence_table, mixing, verdicts_of_chains
+from motorcost.sweeps.identity import checksum_of_trials, full_name, settings_of
 from motorcost.tasks import parameters as declared_parameters
 from motorcost.tasks.declare import Task
 
@@ -143,7 +144,13 @@ def sample(
         "group": group,
     }
     function = partial(sample, task, trials, **about, **settings, **search, **people)
-    chains: dict[str, Any] = {"n_chains": n_chains, "settings": settings, "predictive": predictive}
+    chains: dict[str, Any] = {
+        "n_chains": n_chains,
+        "settings": settings,
+        "predictive": predictive,
+        "doubts": _doubts_about(task, by_name),
+        "attributes": _inputs(task, trials, fixed, observer) | {"method": method, **settings},
+    }
     with kept_in(folder, function) as kept:
         if group is not None:
             from motorcost.posterior.people import sample_people
@@ -175,6 +182,30 @@ def priors_by_name(task: Task, priors: Priors, observer: ObserverLike) -> dict[s
     return found
 
 
+def _inputs(
+    task: Task, trials: Trials, fixed: Mapping[str, Any] | None, observer: ObserverLike
+) -> dict[str, str]:
+    """What was sampled, by name, as text for the file: the trials by a checksum."""
+    seen = settings_of(partial(dict, observer=observer))
+    return {
+        "task": full_name(task),
+        "trials_checksum": checksum_of_trials(trials),
+        "fixed": json.dumps(settings_of(partial(dict, **(fixed or {})))),
+        "observer": seen["observer"],
+    }
+
+
+def _doubts_about(task: Task, priors: Mapping[str, Prior | None]) -> list[str]:
+    """What to know of priors that lie mostly outside the values that the task takes."""
+    declared = declared_parameters(task) if hasattr(task, "parameters") else {}
+    said = []
+    for name, prior in priors.items():
+        usual = declared[name].support if name in declared else None
+        if prior is not None and usual is not None:
+            said.append(little_within(name, prior, usual))
+    return [doubt for doubt in said if doubt]
+
+
 def _sampled(
     target: Target,
     maxima: Maxima,
@@ -184,70 +215,78 @@ def _sampled(
     n_chains: int,
     settings: Mapping[str, Any],
     predictive: bool,
+    doubts: Sequence[str],
+    attributes: Mapping[str, Any],
     report: Progress,
     kept: Kept,
 ) -> Posterior:
-    n_draws = settings["n_draws"]
     keys = jax.random.split(key, 4)
-    attributes: dict[str, Any] = {"method": method, **settings}
-    peaks, best = maxima.peaks, maxima.peaks[0]
-    verdicts: list[str] = []
+    priors = dict(zip(target.names, target.priors, strict=True))
+    attributes = {**attributes, "priors": priors_in_words(priors)}
+    found: list[str] = []
     if method == "laplace":
+        best, n_draws = maxima.peaks[0], settings["n_draws"]
         free = normal_draws(best, keys[0], n_chains, n_draws)
         stats = {"lp": np.full(free.shape[:2], np.nan)}
         attributes |= {"log_evidence": best.log_evidence}
-        verdicts.append(
+        found.append(
             "a normal distribution around the highest maximum, not the posterior itself: "
             'method="nuts" or "smc" draw from that'
         )
-        if len(peaks) > 1:
-            verdicts.append(f"{len(peaks)} maxima were found, of which this is one")
+        if len(maxima.peaks) > 1:
+            found.append(f"{len(maxima.peaks)} maxima were found, of which this is one")
     elif method == "smc":
+        n_draws = settings["n_draws"]
         drawn = sample_smc(
             target, keys[0], n_draws=n_draws, n_populations=n_chains, progress=report, kept=kept
         )
-        free = drawn.points
-        stats = {"lp": np.full(free.shape[:2], np.nan)}
+        free, stats = drawn.points, {"lp": drawn.log_densities}
         evidence = {"log_evidence": drawn.log_evidence}
         attributes |= evidence | {"log_evidence_error": drawn.log_evidence_error}
     else:
-        chains = [peaks[i % len(peaks)] for i in range(n_chains)]
-        if len(peaks) > n_chains:
-            verdicts.append(
-                f"{len(peaks)} maxima were found, and only {n_chains} of them have a chain: use "
-                'n_chains= or method="smc"'
-            )
-        starts = starts_kept(
-            kept, lambda: dispersed(DensityOnHost(target, maxima.size), chains, keys[1])
-        )
-        run = run_nuts(
-            target,
-            starts,
-            np.stack([peak.covariance for peak in chains]),
-            keys[0],
-            progress=report,
-            kept=kept,
-            **settings,
-        )
-        free = run.draws
-        stats = {
-            "lp": run.log_density,
-            "acceptance_rate": run.accept,
-            "n_steps": run.leapfrogs,
-            "diverging": run.diverging,
-        }
-        if run.interrupted:
-            verdicts.append(f"interrupted after {free.shape[1]} of {n_draws} draws")
-            if free.shape[1] < 2:
-                raise KeyboardInterrupt
+        free, stats, found = _chains(target, maxima, keys, n_chains, settings, report, kept)
     points = on_search_scale(target, free)
     posterior = parameters_dataset(target.objective, points)
-    modes = modes_of(points, maxima.hills)
-    verdicts += _verdicts(method, posterior, stats, modes, settings)
-    verdicts += maxima.verdicts
+    hills = maxima.hills
+    if method == "smc":
+        p = points.shape[-1]
+        flat, log_densities = points.reshape(-1, p), stats["lp"].ravel()
+        hills = hills_among(target, maxima, free.reshape(-1, p), flat, log_densities)
+    modes = modes_of(points, hills)
+    verdicts = [*found, *_verdicts(method, posterior, stats, modes, settings)]
+    verdicts += [*doubts, *maxima.verdicts]
     report("predicting", 0, None)
     groups = _groups(target, posterior, points, stats, keys[2], predictive=predictive)
     return assembled(groups, attributes, verdicts, key)
+
+
+def _chains(
+    target: Target,
+    maxima: Maxima,
+    keys: Any,
+    n_chains: int,
+    settings: Mapping[str, Any],
+    report: Progress,
+    kept: Kept,
+) -> tuple[np.ndarray, dict[str, np.ndarray], list[str]]:
+    """Draws by NUTS from the maxima in turn, their statistics, and what to know of them."""
+    peaks = [maxima.peaks[i % len(maxima.peaks)] for i in range(n_chains)]
+    verdicts = []
+    if len(maxima.peaks) > n_chains:
+        verdicts.append(
+            f"{len(maxima.peaks)} maxima were found, and only {n_chains} of them have a chain: use "
+            'n_chains= or method="smc"'
+        )
+    starts = starts_kept(
+        kept, lambda: dispersed(DensityOnHost(target, maxima.size), peaks, keys[1])
+    )
+    covariances = np.stack([peak.covariance for peak in peaks])
+    run = run_nuts(target, starts, covariances, keys[0], progress=report, kept=kept, **settings)
+    if run.interrupted:
+        verdicts.append(f"interrupted after {run.draws.shape[1]} of {settings['n_draws']} draws")
+        if run.draws.shape[1] < 2:
+            raise KeyboardInterrupt
+    return run.draws, run.stats, verdicts
 
 
 def _verdicts(
@@ -255,7 +294,7 @@ def _verdicts(
 ) -> list[str]:
     if method == "smc":
         explained = [modes.words()] if modes.words() else []
-        return [*explained, *mixing(convergence_table(posterior))]
+        return [*explained, *mixing(convergence_table(posterior), "populations")]
     if method == "laplace":
         return []
     apart = modes.words_of_chains()
@@ -295,6 +334,11 @@ def _groups(
         )
         groups["prior_predictive"] = predictive_dataset(objective, prior, keys[1], beliefs=False)
     return groups
+
+
+def priors_in_words(priors: Mapping[str, Prior]) -> str:
+    """The priors by name, as a file keeps them."""
+    return json.dumps({name: str(prior) for name, prior in priors.items()})
 
 
 def assembled(

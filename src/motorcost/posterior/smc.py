@@ -63,6 +63,7 @@ class SmcDraws:
 
     - `points`: on the unconstrained scale, (populations, draws, parameters). Draws that follow one
       another may be of one chain.
+    - `log_densities`: the log posterior density of each, up to the log evidence.
     - `log_evidences`: the log evidence by each population.
     - `powers`: the powers of the likelihood, from 0 to 1.
     - `acceptances`: of the steps at each power after the first.
@@ -71,6 +72,7 @@ class SmcDraws:
     """
 
     points: np.ndarray
+    log_densities: np.ndarray
     log_evidences: np.ndarray
     powers: tuple[float, ...]
     acceptances: tuple[float, ...]
@@ -142,8 +144,12 @@ def sample_smc(
         at.rise(stages, chains)
         store.write("populations", at.as_arrays())
     chosen = np.linspace(0, chains * STATES - 1, n_draws).round().astype(int)
+    points = at.particles.points.reshape(n_populations, -1, p)[:, chosen]
+    log_likelihoods = at.particles.log_likelihoods.reshape(n_populations, -1)[:, chosen]
+    of_prior = jax.jit(jax.vmap(jax.vmap(target.log_prior)))(jnp.asarray(points))
     return SmcDraws(
-        points=at.particles.points.reshape(n_populations, -1, p)[:, chosen],
+        points=points,
+        log_densities=np.asarray(of_prior) + log_likelihoods,
         log_evidences=at.log_evidences,
         powers=tuple(at.powers),
         acceptances=tuple(at.acceptances),

@@ -70,6 +70,11 @@ class Target(Density):
     objective: Objective
     priors: tuple[Prior, ...]
 
+    @property
+    def names(self) -> list[str]:
+        """The parameters, in the order of their priors."""
+        return list(dict.fromkeys(c.parameter for c in self.objective.coordinates))
+
     def to_search_scale(self, free: Float[Array, " k"]) -> Float[Array, " p"]:
         """The point on the search scale."""
         return self._by_parameter(lambda prior, values: prior.to_search_scale(values), free)
@@ -93,10 +98,9 @@ class Target(Density):
     def _places(self) -> list[tuple[Prior, np.ndarray]]:
         """Each prior, with the numbers of its coordinates."""
         parameters = [c.parameter for c in self.objective.coordinates]
-        names = list(dict.fromkeys(parameters))
         return [
             (prior, np.flatnonzero(np.array(parameters) == name))
-            for name, prior in zip(names, self.priors, strict=True)
+            for name, prior in zip(self.names, self.priors, strict=True)
         ]
 
     def _by_parameter(

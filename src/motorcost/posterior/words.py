@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.information import robust_covariance
 from motorcost.markup import percent
 from motorcost.posterior.arviz_groups import arviz
+from motorcost.tasks.supports import Support
 
 if TYPE_CHECKING:
     from xarray import Dataset
 
+# What a sampler runs side by side: chains of NUTS, populations of sequential Monte Carlo.
+Units = Literal["chains", "populations"]
 # Above this, chains have not mixed (Vehtari and others, 2021).
 LARGEST_RHAT = 1.01
 # Effective draws that an interval needs (100 for each of 4 chains).
@@ -24,6 +29,13 @@ STANDSTILL = 0.95
 TOO_NARROW = 1.15
 # With fewer trials than this for each parameter, how much they vary is hardly known.
 TRIALS_FOR_EACH = 10
+
+
+_VARY_MORE = "trials vary more than the likelihood says: "
+_LOOK_FOR_REASON = (
+    "mc.check_approximation(fit, key=key) tells whether moment matching is the reason, "
+    "mc.check_fit(fit, key=key) whether the model is"
+)
 
 
 def convergence_table(posterior: Dataset) -> dict[str, dict[str, float]]:
@@ -98,17 +110,22 @@ def _standing_still(posterior: Dataset) -> list[str]:
     ]
 
 
-def mixing(table: dict[str, dict[str, float]]) -> list[str]:
-    """Whether chains (or populations) agree, and whether there are draws enough."""
+def mixing(table: dict[str, dict[str, float]], of: Units = "chains") -> list[str]:
+    """Whether chains (or populations, `of="populations"`) agree, and whether there are draws
+    enough."""
     found = []
     if any(np.isnan(row["r_hat"]) or np.isnan(row["ess_tail"]) for row in table.values()):
-        return ["whether chains agree cannot be told: it takes two chains, and some draws of each"]
+        return [f"whether {of} agree cannot be told: it takes two {of}, and some draws of each"]
     apart = {name: row["r_hat"] for name, row in table.items() if row["r_hat"] > LARGEST_RHAT}
     if apart:
         worst = max(apart, key=lambda name: apart[name])
+        advice: dict[Units, str] = {
+            "chains": "Draw more, or see whether chains sit in different modes",
+            "populations": "Draw more: each population then has more particles",
+        }
         found.append(
-            f"chains disagree: R-hat of {worst} is {apart[worst]:.3f}, above {LARGEST_RHAT}. "
-            "Draw more, or see whether chains sit in different modes"
+            f"{of} disagree: R-hat of {worst} is {apart[worst]:.3f}, above {LARGEST_RHAT}. "
+            f"{advice[of]}"
         )
     few = {
         name: min(row["ess_bulk"], row["ess_tail"])
@@ -137,9 +154,36 @@ def too_narrow(fit: Fit) -> list[str]:
     wide = {n: r for n, r in zip(fit.names, ratios, strict=True) if r > TOO_NARROW}
     if not wide:
         return []
-    shown = ", ".join(f"{name} by a factor of {ratio:.2f}" for name, ratio in wide.items())
+    return [f"{_VARY_MORE}this posterior is too narrow in {_by_factors(wide)}. {_LOOK_FOR_REASON}"]
+
+
+def people_too_narrow(
+    names: Sequence[str],
+    supports: Sequence[Support],
+    people: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> list[str]:
+    """The same of people, by their own parameters `names`: for each of them the information
+    (k, k) at their own estimates, and the scores of their trials (n, k) there."""
+    ratios, freedom = [], []
+    for information, scores in people:
+        covariance, degrees = robust_covariance(
+            supports, information, scores, np.zeros(len(names), bool)
+        )
+        if np.isfinite(degrees).all() and np.isfinite(covariance).all():
+            by_curvature = np.diagonal(np.linalg.pinv(information))
+            ratios.append(np.diagonal(covariance) / by_curvature)
+            freedom.append(degrees.min())
+    if not ratios or sum(freedom) < TRIALS_FOR_EACH * len(names):
+        return []
+    mean = np.sqrt(np.average(ratios, axis=0, weights=freedom))
+    wide = {name: ratio for name, ratio in zip(names, mean, strict=True) if ratio > TOO_NARROW}
+    if not wide:
+        return []
     return [
-        f"trials vary more than the likelihood says: this posterior is too narrow in {shown}. "
-        "mc.check_approximation(fit) tells whether moment matching is the reason, "
-        "mc.check_fit(fit) whether the model is"
+        f"{_VARY_MORE}what this posterior says of people is too narrow in {_by_factors(wide)}. "
+        f"{_LOOK_FOR_REASON}, of a fit to one of them"
     ]
+
+
+def _by_factors(ratios: dict[str, float]) -> str:
+    return ", ".join(f"{name} by a factor of {ratio:.2f}" for name, ratio in ratios.items())

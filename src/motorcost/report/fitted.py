@@ -1,6 +1,5 @@
 """The report of a fit."""
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +16,6 @@ from motorcost.fitting.presenting import OTHER_EXPLANATION, almost_as_well, esti
 from motorcost.io import check_folder, written_whole
 from motorcost.io.functions import name_of
 from motorcost.model.observer import ObserverSpec
-from motorcost.model.trials import Trials
 from motorcost.plots import (
     plot_beliefs,
     plot_estimates,
@@ -40,6 +38,7 @@ from motorcost.study.analysis import Analysis
 from motorcost.study.folder import FIGURES, README, REPORT, STATE, ResultFolder, as_json
 from motorcost.study.result import RESULT, device_name, intervals_of, notes_of, result_of
 from motorcost.study.settings import Study
+from motorcost.sweeps.identity import checksum_of_trials
 
 # The trials whose beliefs are shown, as shares of all trials in the order of their lengths.
 _BELIEFS_SHOWN = (0.1, 0.5, 0.9)
@@ -132,7 +131,7 @@ def report_fit(
         study=_study_of(fit, seed, title),
         trials=fit.trials,
         notes=("the seed is that of the checks: a fit does not keep the key of its search",),
-        checksum=_checksum(fit.trials),
+        checksum=checksum_of_trials(fit.trials),
         fit=fit,
         interrupted=fit.interrupted,
     )
@@ -167,17 +166,6 @@ def _study_of(fit: Fit, seed: int, title: str) -> Study:
         priors=fit.priors,
         title=title,
     )
-
-
-def _checksum(trials: Trials) -> str:
-    """SHA-256 of the fitted trials: of samples, times, lengths, starts and conditions."""
-    digest = hashlib.sha256(",".join(trials.channel_names).encode())
-    parts = [trials.observed, trials.times, trials.lengths, trials.starts]
-    for part in [part for part in parts if part is not None]:
-        digest.update(np.ascontiguousarray(part).tobytes())
-    for name, values in sorted(trials.conditions.items()):
-        digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()
 
 
 def _lead(analysis: Analysis) -> str:

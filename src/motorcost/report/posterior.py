@@ -84,9 +84,9 @@ def _sections(post: Posterior, pictures: list[Picture], notes: Sequence[str]) ->
     sections = [
         Section(
             "Parameters",
-            f"{_how(post)} The table has the median of each parameter and the interval in which it "
-            "lies with a probability of 95 %. R-hat should be below 1.01, and the effective draws "
-            "above 400.",
+            f"{post.size_in_words} The table has the median of each parameter and the interval in "
+            "which it lies with a probability of 95 %. R-hat should be below 1.01, and the "
+            "effective draws above 400.",
             [_table(post), by_name.pop(PICTURE)],
         ),
         Section(
@@ -107,11 +107,6 @@ def _sections(post: Posterior, pictures: list[Picture], notes: Sequence[str]) ->
     if notes:
         sections.append(Section("Data", "What was done to the recordings.", [Points(notes)]))
     return sections
-
-
-def _how(post: Posterior) -> str:
-    sizes = post.posterior.sizes
-    return f"{sizes['chain']} chains of {sizes['draw']} draws by {post.method}."
 
 
 def _table(post: Posterior) -> Table:

@@ -1,4 +1,5 @@
-"""What identifies a swept function: its full name, and the settings that it was made with.
+"""What identifies a swept function: its full name, and the settings that it was made with; and
+trials, by a checksum.
 
 The code itself is not compared: a changed comment would refuse results that are still right, and
 a changed function of another file would not be noticed. The user states a version instead.
@@ -15,6 +16,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from motorcost.model.trials import Trials
 
 # Longer descriptions of a setting are cut, and end in a checksum of the whole.
 LONGEST_SETTING = 200
@@ -44,6 +47,17 @@ def settings_of(function: Callable[..., Any]) -> dict[str, str]:
     if dataclasses.is_dataclass(function) and not isinstance(function, type):
         return {name: _cut(_describe(value)) for name, value in _fields(function).items()}
     return {}
+
+
+def checksum_of_trials(trials: Trials) -> str:
+    """SHA-256 of trials: of samples, times, lengths, starts and conditions."""
+    digest = hashlib.sha256(",".join(trials.channel_names).encode())
+    parts = [trials.observed, trials.times, trials.lengths, trials.starts]
+    for part in [part for part in parts if part is not None]:
+        digest.update(np.ascontiguousarray(part).tobytes())
+    for name, values in sorted(trials.conditions.items()):
+        digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
 
 
 def _describe(value: Any) -> str:
