@@ -38,25 +38,36 @@ class Fitting:
     ) -> None:
         self._slot, self._panel, self._sliders, self._noise = slot, panel, sliders, noise
         self._later, self._say = later, say
-        self._run: FitRun | None = None
+        self._run: FitRun | None = None  # the latest, which may have been given up
+        self._asked_for: object | None = None  # stands for the fit that the page waits for
         self._found: Fit | None = None
 
     def start(self, shown: Shown) -> None:
         """Begin a fit, unless one is under way: clicks do not queue."""
-        if shown.recording is None or self._run is not None:
+        if shown.recording is None or self._asked_for is not None:
             return
         if not shown.free:
             self._say("Nothing is to be inferred: choose at least one parameter.")
             return
-        self._run = self._slot.start(
+        asked_for = object()
+
+        def if_wanted(change: Callable[[], None]) -> None:
+            """Change the page, unless other data came meanwhile and nobody waits for this fit."""
+            self._later(lambda: change() if self._asked_for is asked_for else None)
+
+        run = self._slot.start(
             _arguments(shown),
-            progress=lambda *done: self._later(partial(self._panel.show_progress, *done)),
-            done=lambda found: self._later(partial(self._done, found)),
-            failed=lambda why: self._later(partial(self._failed, why)),
+            progress=lambda *done: if_wanted(partial(self._panel.show_progress, *done)),
+            done=lambda found: if_wanted(partial(self._done, found)),
+            failed=lambda why: if_wanted(partial(self._failed, why)),
         )
-        if self._run is None:
-            self._say("A fit is under way in another tab: it uses every core. Try again after it.")
+        if run is None:
+            self._say(
+                "A fit is under way, in another tab or for the data before these: it uses every "
+                "core. Try again after it."
+            )
             return
+        self._run, self._asked_for = run, asked_for
         self._say("")
         self._panel.running(True)
 
@@ -71,7 +82,11 @@ class Fitting:
             self._run.join(seconds)
 
     def forget(self) -> None:
-        """Show no fit any more."""
+        """Show no fit any more, and stop one that is under way: it is of other data."""
+        self.stop()
+        if self._asked_for is not None:
+            self._asked_for = None
+            self._panel.running(False)
         self._found = None
         self.mark_intervals()
 
@@ -84,13 +99,13 @@ class Fitting:
         self._panel.show_intervals(intervals)
 
     def _failed(self, why: str) -> None:
-        self._run = None
+        self._asked_for = None
         self._panel.running(False)
         self._say(why)
 
     def _done(self, found: Fit) -> None:
         """Put the sliders at the estimate, with its intervals."""
-        self._run = None
+        self._asked_for = None
         self._panel.running(False)
         self._found = found
         self._panel.show_result(found)

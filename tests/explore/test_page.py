@@ -1,0 +1,72 @@
+"""The page without a browser: what it asks for, and what it makes of the answers."""
+
+import queue
+import threading
+
+import pytest
+
+pytest.importorskip("panel", reason="the page needs: pip install 'motorcost[explore]'")
+
+from motorcost.explore.page import Page
+from motorcost.explore.recordings import Folder, open_study
+from motorcost.explore.workers import FitSlot
+
+# Panel renames arguments; older versions, which are allowed too, do not know the new names.
+pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+
+PATIENCE = 30
+
+
+class Ticks:
+    """Stands for the document in a browser: carries out what threads ask for, when told to."""
+
+    def __init__(self):
+        self._asked = queue.Queue()
+
+    def add_next_tick_callback(self, change):
+        self._asked.put(change)
+
+    def carry_out(self, count=1):
+        for _ in range(count):
+            self._asked.get(timeout=PATIENCE)()
+
+    @property
+    def is_idle(self):
+        return self._asked.empty()
+
+
+@pytest.fixture
+def page(recordings):
+    """A page that computes nothing yet: no browser has shown it."""
+    made = Page(Folder(recordings), FitSlot(), dark=False)
+    made._document = Ticks()
+    yield made
+    made.close()
+    made.join(PATIENCE)
+
+
+@pytest.fixture
+def opened(page, recordings):
+    page._have(open_study(recordings / "study.toml", Folder(recordings)))
+    return page
+
+
+def test_a_fit_of_other_data_is_given_up(opened, monkeypatch):
+    running, go = threading.Event(), threading.Event()
+
+    def slow_fit(**arguments):
+        running.set()
+        assert go.wait(PATIENCE)
+        return "found"
+
+    monkeypatch.setattr("motorcost.explore.workers.fit", slow_fit)
+    monkeypatch.setattr(opened.fitting, "_done", lambda found: pytest.fail("of other data"))
+    opened.fitting.start(opened._shown())
+    assert running.wait(PATIENCE)
+    assert opened.fit.fit.disabled
+    opened._have(None)
+    assert not opened.fit.fit.disabled
+    go.set()
+    opened.fitting.join(PATIENCE)
+    while not opened._document.is_idle:
+        opened._document.carry_out()
