@@ -2,6 +2,7 @@
 
 import queue
 import threading
+from typing import ClassVar
 
 import pytest
 
@@ -70,3 +71,39 @@ def test_a_fit_of_other_data_is_given_up(opened, monkeypatch):
     opened.fitting.join(PATIENCE)
     while not opened._document.is_idle:
         opened._document.carry_out()
+
+
+def test_intervals_are_computed_once_and_beside_the_page(opened, monkeypatch):
+    asked = []
+
+    class Found:
+        converged = True
+        estimates: ClassVar = {"effort": 2e-5}
+
+        def interval(self, level):
+            asked.append(threading.current_thread().name)
+            return {"effort": (1e-5, 4e-5)}
+
+        def summary(self):
+            return "effort 2e-5"
+
+    monkeypatch.setattr("motorcost.explore.workers.fit", lambda **arguments: Found())
+    opened.fitting.start(opened._shown())
+    opened.fitting.join(PATIENCE)
+    while not opened._document.is_idle:
+        opened._document.carry_out()
+    opened.fitting.mark_intervals()  # as every change of a slider does
+    assert asked == ["fit"]
+    assert opened.sliders.values["effort"] == 2e-5
+    assert "1e-05 to 4e-05" in opened.sliders._bars["effort"].object
+    assert "effort 2e-5" in opened.fit.result.object
+
+
+def test_a_fit_without_intervals_says_why_and_frees_the_button(opened, monkeypatch):
+    monkeypatch.setattr("motorcost.explore.workers.fit", lambda **arguments: "no fit at all")
+    opened.fitting.start(opened._shown())
+    opened.fitting.join(PATIENCE)
+    while not opened._document.is_idle:
+        opened._document.carry_out()
+    assert "AttributeError" in opened.message.object
+    assert not opened.fit.fit.disabled

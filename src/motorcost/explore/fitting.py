@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,25 @@ from motorcost.fitting.fitted import Fit
 from motorcost.model.observer import SHARED_NOISE, ObserverSpec
 
 _LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a page shows of a fit.
+
+    It is computed in the fit's thread and kept: the interval of an estimate at an end of its
+    support takes searches, and the page would wait for them at every change of a slider.
+    """
+
+    estimates: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
+    summary: str
+
+    @classmethod
+    def of(cls, found: Fit) -> Finding:
+        """What is shown of this fit; no intervals if it did not settle."""
+        intervals = found.interval(_LEVEL) if found.converged else {}
+        return cls(found.estimates, intervals, found.summary())
 
 
 class Fitting:
@@ -40,7 +60,7 @@ class Fitting:
         self._later, self._say = later, say
         self._run: FitRun | None = None  # the latest, which may have been given up
         self._asked_for: object | None = None  # stands for the fit that the page waits for
-        self._found: Fit | None = None
+        self._found: Finding | None = None
 
     def start(self, shown: Shown) -> None:
         """Begin a fit, unless one is under way: clicks do not queue."""
@@ -55,10 +75,17 @@ class Fitting:
             """Change the page, unless other data came meanwhile and nobody waits for this fit."""
             self._later(lambda: change() if self._asked_for is asked_for else None)
 
+        def tell(what: str, done: int, total: int | None) -> None:
+            if_wanted(partial(self._panel.show_progress, what, done, total))
+
+        def done(found: Fit) -> None:
+            tell("intervals", 0, None)
+            if_wanted(partial(self._done, Finding.of(found)))
+
         run = self._slot.start(
             _arguments(shown),
-            progress=lambda *done: if_wanted(partial(self._panel.show_progress, *done)),
-            done=lambda found: if_wanted(partial(self._done, found)),
+            progress=tell,
+            done=done,
             failed=lambda why: if_wanted(partial(self._failed, why)),
         )
         if run is None:
@@ -92,8 +119,7 @@ class Fitting:
 
     def mark_intervals(self) -> None:
         """Draw the intervals of the last fit below the sliders and into the slices."""
-        found = self._found
-        intervals = {} if found is None or not found.converged else found.interval(_LEVEL)
+        intervals = {} if self._found is None else self._found.intervals
         self._sliders.draw_intervals(intervals)
         self._noise.draw_interval(intervals.get(SHARED_NOISE))
         self._panel.show_intervals(intervals)
@@ -103,12 +129,12 @@ class Fitting:
         self._panel.running(False)
         self._say(why)
 
-    def _done(self, found: Fit) -> None:
+    def _done(self, found: Finding) -> None:
         """Put the sliders at the estimate, with its intervals."""
         self._asked_for = None
         self._panel.running(False)
         self._found = found
-        self._panel.show_result(found)
+        self._panel.show_result(found.summary)
         estimates = found.estimates
         if SHARED_NOISE in estimates:
             self._noise.move(estimates[SHARED_NOISE])

@@ -16,7 +16,6 @@ from motorcost.explore.exports import Shown, figure_svg, python_text, study_arch
 from motorcost.explore.knobs import Knob
 from motorcost.explore.likelihood import Slice
 from motorcost.explore.scene import View
-from motorcost.fitting.fitted import Fit
 from motorcost.inference.beliefs import Beliefs
 from motorcost.model.trials import Trials
 from motorcost.plots.style import with_unit
@@ -216,9 +215,9 @@ class FitPanel:
         self.progress.value = -1
         self.doing.object = "compiling" if is_running else ""
 
-    def show_result(self, found: Fit) -> None:
+    def show_result(self, summary: str) -> None:
         """Write what a fit found."""
-        self.result.object = f"<pre style='white-space:pre-wrap'>{escape(found.summary())}</pre>"
+        self.result.object = f"<pre style='white-space:pre-wrap'>{escape(summary)}</pre>"
 
 
 class BeliefPanel:
