@@ -8,6 +8,9 @@ import pytest
 
 pytest.importorskip("panel", reason="the page needs: pip install 'motorcost[explore]'")
 
+import motorcost as mc
+from motorcost.explore.exports import study_archive
+from motorcost.explore.fitting import _arguments
 from motorcost.explore.page import Page
 from motorcost.explore.recordings import Folder, open_study
 from motorcost.explore.workers import FitSlot
@@ -107,3 +110,34 @@ def test_a_fit_without_intervals_says_why_and_frees_the_button(opened, monkeypat
         opened._document.carry_out()
     assert "AttributeError" in opened.message.object
     assert not opened.fit.fit.disabled
+
+
+def test_a_study_is_opened_as_it_is_and_exported_so(page, recordings):
+    page._have(open_study(recordings / "own.toml", Folder(recordings)))
+    assert page.sliders.delay.value == 3
+    assert page.noise.value == 2e-3
+    assert page.fit.searches.value == 3
+    assert "priors of the study" in page.message.object
+    file = recordings / "exported.toml"
+    file.write_bytes(study_archive(page._shown())[1])
+    written, read = mc.Study.read(file), mc.Study.read(recordings / "own.toml")
+    file.unlink()
+    assert {**written.settings, "noise": read.settings["noise"]} == read.settings
+    report = ("title", "starts", "folds", "bootstrap", "cuts", "baselines", "profiles")
+    for name in report:
+        assert getattr(written, name) == getattr(read, name), name
+    assert _arguments(page._shown())["method"] == "nelder-mead"
+
+
+def test_likelihood_fit_and_export_fix_the_same(page, recordings, monkeypatch):
+    page._have(open_study(recordings / "own.toml", Folder(recordings)))
+    shown, asked = page._shown(), []
+
+    def asked_for(task, trials, free, *, fixed, observer):
+        asked.append(fixed)
+        raise mc.InputError("nothing is compiled in this test")
+
+    monkeypatch.setattr("motorcost.explore.likelihood.make_objective", asked_for)
+    with pytest.raises(mc.InputError, match="nothing is compiled"):
+        page._meter.value({**shown.setting.values, "recording_noise": shown.noise})
+    assert asked == [_arguments(shown)["fixed"]] == [shown.fixed] == [{"late": 2}]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +34,10 @@ from motorcost.tasks.supports import Support
 
 STUDY_FILE, TASK_FILE, DATA_FILE = "study.toml", "task.py", "simulated.csv"
 
+# Arguments of a study that the page does not show, and keeps.
+_OF_FIT = ("method", "priors")
+_OF_REPORT = ("folds", "bootstrap", "cuts", "baselines", "profiles")
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -45,12 +50,12 @@ class Shown:
     starts: int = 4
 
     @property
-    def fixed(self) -> dict[str, float]:
+    def fixed(self) -> dict[str, Any]:
         """Parameters of the task that are neither inferred nor conditions of the trials."""
         conditions = () if self.recording is None else self.recording.trials.conditions
         return {
             name: value
-            for name, value in self.setting.values.items()
+            for name, value in {**self.setting.values, **self.setting.whole}.items()
             if name not in (*self.free, *conditions, *BELIEFS)
         }
 
@@ -98,15 +103,26 @@ def study_text(shown: Shown) -> str:
         "model": model | {"fixed": shown.fixed},
         "free": {name: _support(support) for name, support in shown.free.items()},
         "observer": _states(study) | noise,
-        "fit": {"seed": setting.seed, "starts": shown.starts},
+        "fit": {"seed": setting.seed, "starts": shown.starts, **_kept(study, _OF_FIT)},
+        "report": _kept(study, _OF_REPORT),
     }
     lines = ["# Run it with: motorcost fit study.toml -o fit/"]
     if study is None:
         lines.append('# The page showed no recording: write the name of yours behind "file".')
+    lines += [f"{name} = {_toml(value)}" for name, value in _kept(study, ("title",)).items()]
     for name, table in tables.items():
         if table:
             lines += ["", f"[{name}]", *(f"{_key(k)} = {_toml(v)}" for k, v in table.items())]
     return "\n".join(lines) + "\n"
+
+
+def _kept(study: Study | None, names: Sequence[str]) -> dict[str, Any]:
+    """What the study has under these names and the page does not show, unless it is usual."""
+    if study is None:
+        return {}
+    usual = inspect.signature(Study).parameters
+    values = {name: getattr(study, name) for name in names}
+    return {name: value for name, value in values.items() if value != usual[name].default}
 
 
 def _data(study: Study | None) -> dict[str, Any]:
@@ -227,6 +243,8 @@ def _fitting(shown: Shown, task: str) -> list[str]:
         "starts": shown.starts,
         "seed": shown.setting.seed,
     }
+    given = {name: value for name, value in given.items() if value}
+    given |= _kept(study, ("title", *_OF_FIT, *_OF_REPORT))
     return [
         "study = mc.Study(",
         f"    {source},",
@@ -234,7 +252,7 @@ def _fitting(shown: Shown, task: str) -> list[str]:
         "    {",
         *(f"        {name!r}: mc.{support}," for name, support in shown.free.items()),
         "    },",
-        *(f"    {name}={value!r}," for name, value in given.items() if value),
+        *(f"    {name}={value!r}," for name, value in given.items()),
         ")",
         "analysis = mc.analyse(study)",
         "print(analysis.fit.summary())",

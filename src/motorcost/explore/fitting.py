@@ -145,7 +145,7 @@ class Fitting:
 def _arguments(shown: Shown) -> dict[str, Any]:
     """The arguments of `mc.fit`: a search from the sliders, if that is possible, and others."""
     assert shown.recording is not None  # only recordings are fitted
-    trials, setting = shown.recording.trials, shown.setting
+    trials, study, setting = shown.recording.trials, shown.recording.study, shown.setting
     values = {**setting.values, SHARED_NOISE: shown.noise}
     here = {name: values[name] for name in shown.free}
     is_possible = all(here[name] in support for name, support in shown.free.items())
@@ -161,4 +161,6 @@ def _arguments(shown: Shown) -> dict[str, Any]:
         "key": jax.random.key(setting.seed),
         "starts": [here] if is_possible else [],
         "n_starts": shown.starts - is_possible,
+        "method": study.method,
+        "priors": study.priors,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -39,12 +40,19 @@ class Meter:
 
     - `task`: with its delay, and with the beliefs of its agent.
     - `trials`: on the model's grid.
-    - `supports`: by name, where parameters can lie.
+    - `supports`: by name, where parameters can lie; that of the recording noise may be left out.
+    - `whole`: values that are no real numbers, as numbers of steps.
     """
 
-    def __init__(self, task: Task, trials: Trials, supports: Mapping[str, Support]) -> None:
-        self.task, self.trials = task, trials
-        self.supports = {**supports, SHARED_NOISE: usual_noise(np.asarray(trials.observed))}
+    def __init__(
+        self,
+        task: Task,
+        trials: Trials,
+        supports: Mapping[str, Support],
+        whole: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.task, self.trials, self._whole = task, trials, dict(whole or {})
+        self.supports = {SHARED_NOISE: usual_noise(np.asarray(trials.observed)), **supports}
         self._compiled: dict[object, BatchedObjective] = {}
 
     def value(self, values: Mapping[str, float]) -> float:
@@ -88,7 +96,7 @@ class Meter:
                 self.task,
                 self.trials,
                 inside,
-                fixed=constant,
+                fixed=constant | self._whole,
                 observer=ObserverSpec(self.trials.channel_names),
             )
             self._compiled[key] = BatchedObjective(
@@ -102,7 +110,7 @@ class Meter:
         given = {n: v for n, v in values.items() if n not in (*followed.conditions, SHARED_NOISE)}
 
         def task(**conditions: float) -> Problem:
-            return self.task(**given, **{"dt": self.trials.dt} | conditions)
+            return self.task(**given, **self._whole, **{"dt": self.trials.dt} | conditions)
 
         observer = ObserverSpec(self.trials.channel_names, values.get(SHARED_NOISE, 0.0))
         return track_beliefs(task, followed, observer=observer, smooth=True)

@@ -17,6 +17,7 @@ from motorcost.explore import figures
 from motorcost.explore.controls import NoiseSlider, Sliders
 from motorcost.explore.exports import DATA_FILE, Shown
 from motorcost.explore.fitting import Fitting
+from motorcost.explore.knobs import BELIEFS
 from motorcost.explore.likelihood import Meter
 from motorcost.explore.opening import Opener
 from motorcost.explore.panels import BeliefPanel, ExportPanel, FitPanel, MovementPanel, axis_of
@@ -150,7 +151,8 @@ class Page:
             return Setting(self._task, name, values, **common)
         study, trials = self._recording.study, self._recording.trials
         number = self.belief.number
-        whole = {n: v for n, v in study.fixed.items() if n not in values and n != "dt"}
+        elsewhere = {*values, *BELIEFS, "dt"}
+        whole = {name: value for name, value in study.fixed.items() if name not in elsewhere}
         return Setting(
             self._task,
             study.task_name,
@@ -246,7 +248,9 @@ class Page:
         meter = self._meter
         if meter is None or meter.task is not task or meter.trials is not trials:
             supports = {n: s for n, s in self._supports().items() if n != SHARED_NOISE}
-            self._meter = Meter(task, trials, supports)
+            own = self._recording.study.free.get(SHARED_NOISE)
+            supports |= {} if own is None else {SHARED_NOISE: own}
+            self._meter = Meter(task, trials, supports, setting.whole)
 
     # Beside the page, in threads.
 
@@ -368,8 +372,9 @@ class Page:
         trials = None if recording is None else recording.trials
         self.sliders.show(
             self._task,
-            keep if study is None or keep else study.fixed,
+            keep if recording is None or keep else recording.values,
             {} if trials is None else trials.conditions,
+            recording.delay if recording is not None and recording.is_study else None,
         )
         self.meaning.object = self.sliders.table()
         self.opener.name_data(None if recording is None else recording.name)
@@ -380,6 +385,9 @@ class Page:
         states = dict(zip(problem.state_names, problem.state_units, strict=True))
         self.belief.show_data(trials, states, position_states(problem.state_names)[0])
         if recording is not None:
+            if recording.is_study:
+                self._seed = recording.study.seed
+                self.fit.show_searches(recording.study.starts)
             self._set_noise(recording)
             self._make_meter(self._setting())
             self.fit.offer(list(self._supports()), list(recording.study.free))

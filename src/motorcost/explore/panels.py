@@ -21,6 +21,8 @@ from motorcost.model.trials import Trials
 from motorcost.plots.style import with_unit
 from motorcost.tasks.supports import Support
 
+# Searches of a fit, unless a study has more.
+MOST_SEARCHES = 50
 _WIDE = {"sizing_mode": "stretch_width"}
 _WRAPPED = ".bk-input-group { flex-wrap: wrap; row-gap: 4px; }"
 
@@ -136,7 +138,9 @@ class FitPanel:
             name="Infer", options=[], inline=True, stylesheets=[_WRAPPED], **_WIDE
         )
         self.free.param.watch(lambda _: changed(), "value")
-        self.searches = pn.widgets.IntInput(name="Searches", value=4, start=1, end=50, width=90)
+        self.searches = pn.widgets.IntInput(
+            name="Searches", value=4, start=1, end=MOST_SEARCHES, width=90
+        )
         self.fit = pn.widgets.Button(name="Fit", button_type="primary", width=90)
         self.stop = pn.widgets.Button(name="Stop", disabled=True, width=90)
         self.fit.on_click(lambda _: start())
@@ -167,6 +171,10 @@ class FitPanel:
     def offer(self, names: Sequence[str], chosen: Sequence[str]) -> None:
         """Offer parameters to infer, some of them chosen."""
         self.free.param.update(options=list(names), value=[n for n in names if n in chosen])
+
+    def show_searches(self, number: int) -> None:
+        """Set the number of searches that a study has."""
+        self.searches.param.update(end=max(MOST_SEARCHES, number), value=max(1, number))
 
     def show_data(self, is_there: bool) -> None:
         """Show the fit where there are data, otherwise how to get some."""

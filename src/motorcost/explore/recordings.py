@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 
 from motorcost import tasks
 from motorcost.errors import InputError, shown
+from motorcost.explore.knobs import knobs_of
 from motorcost.io.registry import FORMATS, format_of
 from motorcost.model.observer import SHARED_NOISE
 from motorcost.model.trials import Trials
@@ -82,6 +83,8 @@ class Recording:
 
     - `name`: of the file; `study`: how it is read, prepared and modelled.
     - `trials`: on the model's grid; `warnings`, `notes`: what looks wrong, and what was done.
+    - `is_simulated`: whether the page simulated them; `is_study`: whether a study file says how
+      they are modelled.
     """
 
     name: str
@@ -90,12 +93,26 @@ class Recording:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     is_simulated: bool = False
+    is_study: bool = False
 
     @property
     def usual_noise(self) -> float:
-        """The SD of the recording noise that the study has, the same for all channels."""
-        noise = self.study.noise
-        return float(noise) if np.ndim(noise) == 0 and not isinstance(noise, Mapping) else 0.0
+        """The SD of the recording noise that the study has; the largest, if channels differ."""
+        return max(_noises(self.study))
+
+    @property
+    def delay(self) -> int:
+        """The steps by which the study delays all senses; the fewest that it compares."""
+        return next((steps for steps in self.study.delay if isinstance(steps, int)), 0)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What the study fixes, and a typical value of what it infers that the task has not by
+        default, so that all of it has sliders."""
+        task, study = self.study.task, self.study
+        usual, typical = tasks.defaults(task), tasks.typical_values(task)
+        inferred = {n: typical[n] for n in study.free if n in usual and usual[n] is None}
+        return inferred | study.fixed
 
     def condition(self, trial: int) -> dict[str, float]:
         """The conditions of a trial that are numbers, by name."""
@@ -118,7 +135,9 @@ def open_study(path: Path, folder: Folder, name: str | None = None) -> Recording
     folder.require(study.files)
     found = _recording(study, name or path.name)
     inside = tuple(file.resolve().relative_to(folder.root) for file in study.files)
-    return replace(found, study=replace(study, files=inside))  # as one would write them there
+    study = replace(study, files=inside)  # as one would write them there
+    notes = (*found.notes, *_simplified(study, found.values))
+    return replace(found, study=study, notes=notes, is_study=True)
 
 
 def open_data(
@@ -181,10 +200,30 @@ def _recording(study: Study, name: str) -> Recording:
     if len(trials) == 0:
         raise InputError(f"{shown(name)} holds no trials after its preparation")
     lead = study.lead[0] if len(study.lead) == 1 else 0.0
-    notes = tuple(notes)
-    if len(study.lead) > 1:
-        notes = (*notes, "the study compares several leads; this page takes none")
-    if any(support is not None and support.per for support in study.free.values()):
-        notes = (*notes, "the study has values of each group; this page has one for all")
     warnings = look_at(study, prepared).warnings
-    return Recording(name, study, trials.with_lead(lead), warnings, notes)
+    return Recording(name, study, trials.with_lead(lead), warnings, tuple(notes))
+
+
+def _noises(study: Study) -> list[float]:
+    """The SDs of the recording noise of a study: of all channels, or one for each."""
+    noise = study.noise
+    return np.ravel(list(noise.values()) if isinstance(noise, Mapping) else noise).tolist()
+
+
+def _simplified(study: Study, values: Mapping[str, Any]) -> Iterator[str]:
+    """What a study has that the page shows otherwise, in sentences. `values` are the study's."""
+    if len(study.lead) > 1:
+        yield "the study compares several leads; this page takes none"
+    if len(study.delay) > 1:
+        yield "the study compares several delays; this page has one at a time"
+    if any(isinstance(steps, Mapping) for steps in study.delay):
+        yield "the study delays senses by name; this page delays all of them alike"
+    if any(support is not None and support.per for support in study.free.values()):
+        yield "the study has values of each group; this page has one for all"
+    if len(set(_noises(study))) > 1:
+        yield "the study has a recording noise of each channel; this page has one, here the largest"
+    offered = {SHARED_NOISE, *knobs_of(study.task, values)}
+    if others := ", ".join(name for name in study.free if name not in offered):
+        yield f"the study infers {others}; this page does not"
+    if study.priors:
+        yield "a fit adds the priors of the study; the log likelihood that is shown has none"
