@@ -10,11 +10,20 @@ import numpy as np
 import pytest
 
 import motorcost as mc
-from motorcost.explore.exports import Shown, figure_svg, python_text, study_archive, study_text
+from motorcost.explore.exports import figure_svg, study_archive, study_text
 from motorcost.explore.knobs import BELIEVED_MOTOR, BELIEVED_SENSORY, knobs_of, mistaken
 from motorcost.explore.likelihood import Meter
-from motorcost.explore.recordings import Folder, open_data, open_study, task_names, uploaded
+from motorcost.explore.python_lines import python_text
+from motorcost.explore.recordings import (
+    Folder,
+    open_data,
+    open_study,
+    simulated,
+    task_names,
+    uploaded,
+)
 from motorcost.explore.scene import Setting, movements, view
+from motorcost.explore.shown import Shown
 from motorcost.explore.workers import FitSlot, Latest
 
 STEPS = {"steps": 12, "dt": 0.02}
@@ -162,17 +171,72 @@ def test_the_study_file_is_one_that_can_be_read(shown, recordings, monkeypatch):
     file.unlink()
 
 
-def test_a_mistaken_agent_comes_with_its_task(shown, tmp_path):
+def test_a_mistaken_agent_comes_with_its_task(shown, recordings, tmp_path):
     values = {**shown.setting.values, BELIEVED_MOTOR: 0.0, BELIEVED_SENSORY: 2.0}
     wrong = dataclasses.replace(shown.setting, values=values, is_mistaken=True, delay=2)
-    name, content = study_archive(dataclasses.replace(shown, setting=wrong))
+    free = {BELIEVED_SENSORY: mc.LogUniform(0.1, 10.0), "effort": mc.LogNormal(1e-5, 0.7, low=1e-7)}
+    name, content = study_archive(dataclasses.replace(shown, setting=wrong, free=free))
     assert name == "study.zip"
     zipfile.ZipFile(io.BytesIO(content)).extractall(tmp_path)
+    (tmp_path / "reaches.csv").write_bytes((recordings / "reaches.csv").read_bytes())
     study = mc.Study.read(tmp_path / "study.toml")
-    problem = study.task(**STEPS)
+    assert study.free == free
+    problem = study.task(**study.fixed, **{BELIEVED_SENSORY: 2.0}, **STEPS)
     assert not np.any(problem.as_believed.C)
     np.testing.assert_allclose(problem.as_believed.W, 2 * problem.W)
     assert study.delay == (2,)
+    again = open_study(tmp_path / "study.toml", Folder(tmp_path))
+    assert mistaken(again.study.task) is again.study.task  # which has beliefs already
+
+
+def test_the_python_lines_find_a_task_of_ones_own(recordings, tmp_path, monkeypatch):
+    """Also with beliefs, which the study has in a file beside it."""
+    monkeypatch.chdir(recordings)
+    monkeypatch.setattr(mc, "analyse", lambda study: pytest.fail("no search in this test"))
+    own = open_study(recordings / "own.toml", Folder(recordings))
+    setting = Setting(own.study.task, own.study.task_name, {"effort": 1e-5}, **STEPS)
+    wrong = dataclasses.replace(
+        setting, values={"effort": 1e-5, BELIEVED_MOTOR: 0.0}, is_mistaken=True
+    )
+    for given in (setting, wrong):
+        names = {}
+        lines = python_text(Shown(given, dict(own.study.free), own)).split("analysis =")[0]
+        # Only what is cheap: without solving and simulating.
+        lines, _, fitting = lines.partition("policy =")
+        exec(
+            compile(lines + "study =" + fitting.partition("study =")[2], "explored.py", "exec"),
+            names,
+        )
+        assert np.any(names["problem"].as_believed.C) == (given is setting)
+        assert names["study"].free == own.study.free
+    content = study_archive(Shown(wrong, dict(own.study.free), own))[1]
+    zipfile.ZipFile(io.BytesIO(content)).extractall(tmp_path)
+    (tmp_path / "own.py").write_bytes((recordings / "own.py").read_bytes())
+    study = mc.Study.read(tmp_path / "study.toml")
+    assert study.fixed[BELIEVED_MOTOR] == 0.0
+    assert not np.any(study.task(**study.fixed, **STEPS).as_believed.C)
+
+
+def test_the_python_lines_fit_simulated_movements(setting, monkeypatch):
+    asked = {}
+
+    class Fitted:
+        def summary(self):
+            return "a summary"
+
+    def fit(task, trials, free, **arguments):
+        asked.update(arguments, task=task, trials=trials, free=free)
+        return Fitted()
+
+    monkeypatch.setattr(mc, "fit", fit)
+    recording = simulated(movements(setting), setting, "simulated.csv")
+    moved = dataclasses.replace(setting, values={**setting.values, "effort": 5e-5}, seed=3)
+    shown = Shown(moved, {"effort": mc.LogUniform(1e-8, 1e-2)}, recording, noise=1e-3)
+    exec(compile(python_text(shown), "explored.py", "exec"), {})
+    np.testing.assert_allclose(asked["trials"].observed, recording.trials.observed, atol=1e-9)
+    assert asked["free"] == shown.free
+    assert asked["fixed"] == shown.fixed
+    assert asked["observer"] == mc.ObserverSpec(recording.trials.channel_names, 1e-3)
 
 
 def test_the_python_lines_run_and_compute_the_same_cost(setting, seen, capsys):

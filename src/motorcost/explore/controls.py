@@ -127,12 +127,14 @@ class Sliders:
         given: Mapping[str, object],
         hidden: Mapping[str, object],
         delay: int | None = None,
+        wrong: bool | None = None,
     ) -> None:
         """Make the sliders of a task.
 
         - `given`: values other than its defaults.
         - `hidden`: parameters without a slider, because recordings determine them.
-        - `delay`: steps by which the senses are late; left as they are if None.
+        - `delay`: steps by which the senses are late; `wrong`: whether beliefs have sliders. Both
+          are left as they are if None.
         """
         knobs = knobs_of(mistaken(task), given)
         self.knobs = {name: knob for name, knob in knobs.items() if name not in hidden}
@@ -148,9 +150,11 @@ class Sliders:
             *(self._card(role, by_role[role]) for role in _HEADINGS if role in by_role),
             self.delay,
         ]
-        if delay is not None:
-            with self._quietly():
+        with self._quietly():
+            if delay is not None:
                 self.delay.param.update(end=max(MOST_DELAY, delay), value=delay)
+            if wrong is not None:
+                self.wrong.value = wrong
         self._hide_beliefs()
 
     @contextmanager

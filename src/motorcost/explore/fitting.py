@@ -10,8 +10,8 @@ from typing import Any
 import jax
 
 from motorcost.explore.controls import NoiseSlider, Sliders
-from motorcost.explore.exports import Shown
 from motorcost.explore.panels import FitPanel
+from motorcost.explore.shown import Shown
 from motorcost.explore.workers import FitRun, FitSlot
 from motorcost.fitting.fitted import Fit
 from motorcost.model.observer import SHARED_NOISE, ObserverSpec
@@ -151,13 +151,12 @@ def _arguments(shown: Shown) -> dict[str, Any]:
     is_possible = all(here[name] in support for name, support in shown.free.items())
     known = (*shown.free, *trials.conditions, SHARED_NOISE)
     fixed = {name: value for name, value in values.items() if name not in known}
-    noise = 0.0 if SHARED_NOISE in shown.free else shown.noise
     return {
         "task": setting.full_task,
         "trials": trials,
         "free": shown.free,
         "fixed": fixed | dict(setting.whole),
-        "observer": ObserverSpec(trials.channel_names, noise),
+        "observer": ObserverSpec(trials.channel_names, shown.fixed_noise),
         "key": jax.random.key(setting.seed),
         "starts": [here] if is_possible else [],
         "n_starts": shown.starts - is_possible,

@@ -15,7 +15,7 @@ from motorcost.data.kinematics import position_states
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.explore import figures
 from motorcost.explore.controls import NoiseSlider, Sliders
-from motorcost.explore.exports import DATA_FILE, Shown
+from motorcost.explore.exports import DATA_FILE
 from motorcost.explore.fitting import Fitting
 from motorcost.explore.knobs import BELIEFS
 from motorcost.explore.likelihood import Meter
@@ -23,6 +23,7 @@ from motorcost.explore.opening import Opener
 from motorcost.explore.panels import BeliefPanel, ExportPanel, FitPanel, MovementPanel, axis_of
 from motorcost.explore.recordings import Folder, Recording, simulated, task_names
 from motorcost.explore.scene import Setting, View, is_compiled, movements, view
+from motorcost.explore.shown import Shown
 from motorcost.explore.workers import FitSlot, Latest
 from motorcost.fitting.specification import usual_noise
 from motorcost.model.observer import SHARED_NOISE
@@ -356,7 +357,7 @@ class Page:
         setting = self._setting()
 
         def taken() -> None:
-            found = simulated(movements(setting), setting.task, setting.task_name, DATA_FILE)
+            found = simulated(movements(setting), setting, DATA_FILE)
             self._later(partial(self._have, found))
 
         self._reader.ask(partial(self._guarded, taken))
@@ -374,7 +375,7 @@ class Page:
             self._task,
             keep if recording is None or keep else recording.values,
             {} if trials is None else trials.conditions,
-            recording.delay if recording is not None and recording.is_study else None,
+            **({} if recording is None or not recording.is_study else _switches(recording)),
         )
         self.meaning.object = self.sliders.table()
         self.opener.name_data(None if recording is None else recording.name)
@@ -397,3 +398,12 @@ class Page:
     def _set_noise(self, recording: Recording) -> None:
         most = _MOST_NOISE * usual_noise(np.asarray(recording.trials.observed)).high
         self.noise.show(recording.usual_noise, max(most, recording.usual_noise))
+
+
+def _switches(recording: Recording) -> dict[str, Any]:
+    """How the controls stand that every task has, for a study."""
+    study = recording.study
+    return {
+        "delay": recording.delay,
+        "wrong": not BELIEFS.keys().isdisjoint({*study.fixed, *study.free}),
+    }

@@ -12,10 +12,12 @@ import panel as pn
 
 from motorcost.data.kinematics import speed
 from motorcost.explore import figures
-from motorcost.explore.exports import Shown, figure_svg, python_text, study_archive
+from motorcost.explore.exports import figure_svg, study_archive
 from motorcost.explore.knobs import Knob
 from motorcost.explore.likelihood import Slice
+from motorcost.explore.python_lines import python_text
 from motorcost.explore.scene import View
+from motorcost.explore.shown import Shown
 from motorcost.inference.beliefs import Beliefs
 from motorcost.model.trials import Trials
 from motorcost.plots.style import with_unit

@@ -13,6 +13,7 @@ import numpy as np
 from motorcost import tasks
 from motorcost.errors import InputError, shown
 from motorcost.explore.knobs import knobs_of
+from motorcost.explore.scene import Setting
 from motorcost.io.registry import FORMATS, format_of
 from motorcost.model.observer import SHARED_NOISE
 from motorcost.model.trials import Trials
@@ -20,7 +21,6 @@ from motorcost.study.document import read_document
 from motorcost.study.overview import look_at
 from motorcost.study.settings import Study
 from motorcost.study.task_lookup import TASKS, example_problem, find_task
-from motorcost.tasks.declare import Task
 
 STUDY = ".toml"
 DATA = tuple(ending for format in FORMATS for ending in format.endings)
@@ -73,6 +73,10 @@ class Folder:
                     "page may open: start motorcost explore with --folder"
                 )
 
+    def relative(self, file: Path) -> Path:
+        """The path of a file of the folder, from there."""
+        return Path(file.resolve().relative_to(self.root).as_posix())
+
     def _holds(self, path: Path) -> bool:
         return path.resolve().is_relative_to(self.root)
 
@@ -83,8 +87,8 @@ class Recording:
 
     - `name`: of the file; `study`: how it is read, prepared and modelled.
     - `trials`: on the model's grid; `warnings`, `notes`: what looks wrong, and what was done.
-    - `is_simulated`: whether the page simulated them; `is_study`: whether a study file says how
-      they are modelled.
+    - `source`: what the page was set to when it simulated them; None if it did not.
+    - `is_study`: whether a study file says how they are modelled.
     """
 
     name: str
@@ -92,8 +96,13 @@ class Recording:
     trials: Trials
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    is_simulated: bool = False
+    source: Setting | None = None
     is_study: bool = False
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the page simulated them."""
+        return self.source is not None
 
     @property
     def usual_noise(self) -> float:
@@ -129,13 +138,15 @@ def open_study(path: Path, folder: Folder, name: str | None = None) -> Recording
     """The recordings of a study file; they, and a file of its task, must lie in the folder."""
     _, file = read_document(path)
     if ":" in file.model.task:
-        own, _, _ = file.model.task.rpartition(":")
+        own, _, function = file.model.task.rpartition(":")
         folder.require([path.parent / own])
     study = Study.read(path)
     folder.require(study.files)
     found = _recording(study, name or path.name)
-    inside = tuple(file.resolve().relative_to(folder.root) for file in study.files)
-    study = replace(study, files=inside)  # as one would write them there
+    # Paths as one would write them in the folder.
+    study = replace(study, files=tuple(map(folder.relative, study.files)))
+    if ":" in file.model.task:
+        study = replace(study, task_name=f"{folder.relative(path.parent / own)}:{function}")
     notes = (*found.notes, *_simplified(study, found.values))
     return replace(found, study=study, notes=notes, is_study=True)
 
@@ -182,11 +193,11 @@ def uploaded(name: str, content: bytes, task_name: str, reading: Mapping[str, An
             raise InputError(str(error).replace(path.name, shown(file))) from None
 
 
-def simulated(trials: Trials, task: Task, task_name: str, file: str) -> Recording:
-    """Simulated movements, taken as data. A file of them would have the name `file`."""
-    study = Study(file, task, tasks.default_costs(task), task_name=task_name)
-    name = f"{len(trials)} simulated movements"
-    return Recording(name, study, trials, is_simulated=True)
+def simulated(trials: Trials, setting: Setting, file: str) -> Recording:
+    """Movements simulated in a setting, as data. A file of them would have the name `file`."""
+    costs = tasks.default_costs(setting.task)
+    study = Study(file, setting.task, costs, task_name=setting.task_name)
+    return Recording(f"{len(trials)} simulated movements", study, trials, source=setting)
 
 
 def task_names() -> list[str]:
