@@ -1,5 +1,6 @@
 """The page without a browser: what it asks for, and what it makes of the answers."""
 
+import dataclasses
 import queue
 import threading
 from typing import ClassVar
@@ -13,6 +14,7 @@ from motorcost.explore.exports import study_archive
 from motorcost.explore.fitting import _arguments
 from motorcost.explore.page import Page
 from motorcost.explore.recordings import Folder, open_study
+from motorcost.explore.scene import Setting, view
 from motorcost.explore.workers import FitSlot
 
 # Panel renames arguments; older versions, which are allowed too, do not know the new names.
@@ -30,13 +32,12 @@ class Ticks:
     def add_next_tick_callback(self, change):
         self._asked.put(change)
 
-    def carry_out(self, count=1):
-        for _ in range(count):
-            self._asked.get(timeout=PATIENCE)()
+    def carry_out_next(self):
+        self._asked.get(timeout=PATIENCE)()
 
-    @property
-    def is_idle(self):
-        return self._asked.empty()
+    def carry_out_all(self):
+        while not self._asked.empty():
+            self._asked.get()()
 
 
 @pytest.fixture
@@ -72,8 +73,7 @@ def test_a_fit_of_other_data_is_given_up(opened, monkeypatch):
     assert not opened.fit.fit.disabled
     go.set()
     opened.fitting.join(PATIENCE)
-    while not opened._document.is_idle:
-        opened._document.carry_out()
+    opened._document.carry_out_all()
 
 
 def test_intervals_are_computed_once_and_beside_the_page(opened, monkeypatch):
@@ -93,8 +93,7 @@ def test_intervals_are_computed_once_and_beside_the_page(opened, monkeypatch):
     monkeypatch.setattr("motorcost.explore.workers.fit", lambda **arguments: Found())
     opened.fitting.start(opened._shown())
     opened.fitting.join(PATIENCE)
-    while not opened._document.is_idle:
-        opened._document.carry_out()
+    opened._document.carry_out_all()
     opened.fitting.mark_intervals()  # as every change of a slider does
     assert asked == ["fit"]
     assert opened.sliders.values["effort"] == 2e-5
@@ -106,9 +105,8 @@ def test_a_fit_without_intervals_says_why_and_frees_the_button(opened, monkeypat
     monkeypatch.setattr("motorcost.explore.workers.fit", lambda **arguments: "no fit at all")
     opened.fitting.start(opened._shown())
     opened.fitting.join(PATIENCE)
-    while not opened._document.is_idle:
-        opened._document.carry_out()
-    assert "AttributeError" in opened.message.object
+    opened._document.carry_out_all()
+    assert "AttributeError" in opened.messages.view.object
     assert not opened.fit.fit.disabled
 
 
@@ -117,7 +115,7 @@ def test_a_study_is_opened_as_it_is_and_exported_so(page, recordings):
     assert page.sliders.delay.value == 3
     assert page.noise.value == 2e-3
     assert page.fit.searches.value == 3
-    assert "priors of the study" in page.message.object
+    assert "priors of the study" in page.messages.view.object
     file = recordings / "exported.toml"
     file.write_bytes(study_archive(page._shown())[1])
     written, read = mc.Study.read(file), mc.Study.read(recordings / "own.toml")
@@ -141,3 +139,47 @@ def test_likelihood_fit_and_export_fix_the_same(page, recordings, monkeypatch):
     with pytest.raises(mc.InputError, match="nothing is compiled"):
         page._meter.value({**shown.setting.values, "recording_noise": shown.noise})
     assert asked == [_arguments(shown)["fixed"]] == [shown.fixed] == [{"late": 2}]
+
+
+def test_a_task_that_declares_nothing_gets_a_message_and_the_page_lives_on(opened, recordings):
+    before = opened._recording
+    (recordings / "undeclared.toml").write_text(
+        '[data]\nfile = "reaches.csv"\n[model]\ntask = "own.py:undeclared"\n'
+        "[free]\neffort = [1e-7, 1e-3]\n"
+    )
+    opened.opener.open("undeclared.toml")
+    opened._document.carry_out_next()
+    assert "undeclared declares no parameters" in opened.messages.view.object
+    # Whatever else a task fails at, once its data are there.
+    study = dataclasses.replace(before.study, task=lambda **values: 1 / 0)
+    opened._later(lambda: opened._have(dataclasses.replace(before, study=study)))
+    opened._document.carry_out_all()
+    assert "does not run with defaults" in opened.messages.view.object
+    assert opened._recording is before
+    assert opened._shown().setting.task is mc.tasks.reaching
+
+
+def test_the_likelihood_follows_when_beliefs_come_and_go(opened, monkeypatch):
+    asked = []
+    monkeypatch.setattr(opened._pictures, "ask", lambda job: None)
+    monkeypatch.setattr(opened._likelihoods, "ask", asked.append)
+    opened._begun = True
+    for is_wrong in (True, False):
+        asked.clear()
+        opened.sliders.wrong.value = is_wrong
+        assert len(asked) == 1
+        assert ("believed_motor_noise" in opened.fit.free.options) == is_wrong
+
+
+def test_messages_are_withdrawn_one_by_one(opened):
+    seen = view(Setting(mc.tasks.reaching, "reaching", opened.sliders.values, steps=12, dt=0.02))
+    say, shown = opened.messages.say, opened._shown()
+    say("starts under way", "data")
+    opened._draw(shown, dataclasses.replace(seen, converged=False), 0.1)
+    assert "No policy was found" in opened.messages.view.object
+    assert "starts under way" in opened.messages.view.object
+    opened._draw(shown, seen, 0.1)
+    assert opened.messages.view.object == "starts under way"
+    assert opened.messages.view.visible
+    say("", "data")
+    assert not opened.messages.view.visible

@@ -46,6 +46,21 @@ def _captioned(plot: Any, text: str) -> pn.Column:
     )
 
 
+class Messages:
+    """What the page says, by what it is about: a message takes the place of the one before about
+    the same, and an empty one takes it away."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self.view = pn.pane.Alert("", alert_type="warning", visible=False, **_WIDE)
+
+    def say(self, text: str, about: str) -> None:
+        """Say something about something."""
+        self._texts[about] = text
+        lines = [escape(line) for said in self._texts.values() for line in said.splitlines()]
+        self.view.param.update(object="<br>".join(lines), visible=bool(lines))
+
+
 class MovementPanel:
     """What the agent does, above what was recorded."""
 
@@ -134,12 +149,12 @@ class FitPanel:
         start: Callable[[], None],
         stop: Callable[[], None],
     ) -> None:
-        self._palette = palette
+        self._palette, self._changed, self._quiet = palette, changed, False
         self._slices: dict[str, figures.SlicePlot] = {}
         self.free = pn.widgets.CheckBoxGroup(
             name="Infer", options=[], inline=True, stylesheets=[_WRAPPED], **_WIDE
         )
-        self.free.param.watch(lambda _: changed(), "value")
+        self.free.param.watch(lambda _: self._quiet or self._changed(), "value")
         self.searches = pn.widgets.IntInput(
             name="Searches", value=4, start=1, end=MOST_SEARCHES, width=90
         )
@@ -171,8 +186,12 @@ class FitPanel:
         self.view = pn.Column(self.hint, self.body, **_WIDE)
 
     def offer(self, names: Sequence[str], chosen: Sequence[str]) -> None:
-        """Offer parameters to infer, some of them chosen."""
-        self.free.param.update(options=list(names), value=[n for n in names if n in chosen])
+        """Offer parameters to infer, some of them chosen; nobody is told of a change."""
+        self._quiet = True
+        try:
+            self.free.param.update(options=list(names), value=[n for n in names if n in chosen])
+        finally:
+            self._quiet = False
 
     def show_searches(self, number: int) -> None:
         """Set the number of searches that a study has."""
