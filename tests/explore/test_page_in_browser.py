@@ -16,6 +16,15 @@ expect = pytest.importorskip("playwright.sync_api").expect
 # Compiling on a busy machine takes a while; nothing here is a test of speed.
 PATIENCE = 200_000
 
+# Chooses a file of 101 MB, as a user would.
+TOO_LARGE = """field => {
+  const chosen = new DataTransfer();
+  chosen.items.add(new File([new Uint8Array(101 * 2**20)], "large.csv"));
+  field.files = chosen.files;
+  for (const name of ["input", "change"])
+    field.dispatchEvent(new Event(name, {bubbles: true, composed: name == "input"}));
+}"""
+
 
 @pytest.fixture
 def empty_page(browser, address):
@@ -73,8 +82,14 @@ def slider(page, name):
     return page.locator(".bk-input-group", has_text=re.compile(rf"^{name}")).locator(".noUi-handle")
 
 
-def choose_tab(page, name):
-    page.locator(".bk-tab", has_text=name).click()
+def choose_tab(page, name, key=None):
+    """Choose a tab with the mouse, or with a key."""
+    header = page.locator(".bk-tab", has_text=name)
+    if key is None:
+        header.click()
+    else:
+        header.focus()
+        page.keyboard.press(key)
 
 
 def drawn(page):
@@ -147,7 +162,7 @@ def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):
     choose_tab(page, "One movement")
     page.get_by_text("what the agent took the state to be").wait_for()
 
-    choose_tab(page, "Export")
+    choose_tab(page, "Export", key="Space")
     saved = {}
     for label in ("Study file", "Figure (SVG)", "Python lines"):
         with page.expect_download() as download:
@@ -169,7 +184,7 @@ def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):
 
 def test_another_task_reads_the_recording_again(page, recordings):
     page.set_input_files("input[type=file]", recordings / "reaches.csv")
-    choose_tab(page, "Likelihood and fit")
+    choose_tab(page, "Likelihood and fit", key="Enter")
     value = page.get_by_text("Log likelihood of 12 trials")
     value.wait_for()
     before = value.inner_text()
@@ -182,6 +197,10 @@ def test_another_task_reads_the_recording_again(page, recordings):
 def test_a_broken_upload_gets_a_message_and_the_page_lives_on(page, recordings):
     page.set_input_files("input[type=file]", recordings / "broken.csv")
     page.get_by_text("broken.csv: needs trials of two samples").wait_for()
+    said = []
+    page.once("dialog", lambda dialog: (said.append(dialog.message), dialog.accept()))
+    page.locator("input[type=file]").evaluate(TOO_LARGE)
+    assert "large.csv is larger than 100 MB" in said[0]
     slider(page, "effort").focus()
     before = computed(page)
     page.keyboard.press("ArrowLeft")
@@ -199,6 +218,8 @@ def test_files_that_the_page_may_not_open(empty_page, address):
         empty_page.goto(f"{address}?file={name}")
         empty_page.get_by_text(answer).wait_for()
     computed(empty_page)  # and the page shows the model all the same
+    link = empty_page.get_by_role("link", name="dark")
+    assert link.get_attribute("href") == "?theme=dark&file=notes.txt.exe"
 
 
 def answer_to(address, path, **headers):
