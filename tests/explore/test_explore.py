@@ -25,6 +25,7 @@ from motorcost.explore.recordings import (
 from motorcost.explore.scene import Setting, movements, view
 from motorcost.explore.shown import Shown
 from motorcost.explore.workers import FitSlot, Latest
+from motorcost.fitting.objective import evaluate
 
 STEPS = {"steps": 12, "dt": 0.02}
 
@@ -75,7 +76,7 @@ def test_an_agent_that_is_not_mistaken_is_the_agent_of_the_task():
     assert np.any(wrong.C)
 
 
-def test_the_meter_measures_the_log_likelihood(setting):
+def test_the_meter_measures_the_log_likelihood(setting, monkeypatch):
     trials = movements(setting)
     supports = {"effort": mc.LogUniform(1e-8, 1e-2)}
     meter = Meter(mc.tasks.reaching, trials, supports)
@@ -90,6 +91,17 @@ def test_the_meter_measures_the_log_likelihood(setting):
     sd = np.sqrt(np.asarray(beliefs.cov)[0, :, 0, 0])
     off = np.abs(np.asarray(beliefs.mean)[0, :, 0] - np.asarray(trials.beliefs)[3, :, 0])
     assert (off <= 5 * sd + 1e-9).all()
+    # A slider outside its support is a constant of the likelihood, and needs no program of its own.
+    monkeypatch.setattr("motorcost.explore.likelihood._KEPT", 3)
+    programs = [evaluate.compiled(lean)._cached._cache_size for lean in (True, False)]
+    compiled = [size() for size in programs]
+    for velocity in (0.3, 0.4, 0.5, 0.6):
+        moved = meter.value({**setting.values, "velocity": velocity})
+    assert [size() for size in programs] == compiled
+    assert len(meter._likelihoods) == 3
+    problem = mc.tasks.reaching(**{**setting.values, "velocity": 0.6}, **STEPS)
+    np.testing.assert_allclose(moved, float(mc.log_likelihood(problem, trials)), rtol=1e-9)
+    assert abs(moved - expected) > 1
 
 
 def test_the_folder_is_all_that_can_be_opened(recordings):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.objective import DataSets, Objective, step_and_structure
 from motorcost.fitting.specification import make_objective, usual_noise
 from motorcost.inference.beliefs import Beliefs, track_beliefs
 from motorcost.model.observer import SHARED_NOISE, ObserverSpec
@@ -24,6 +26,8 @@ _FACTOR = 3.0
 _SHARE = 0.25
 # Points that are computed together.
 _BATCH = 4
+# Likelihoods that are kept: those of the last places of sliders that are constants of it.
+_KEPT = 16
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class Meter:
     ) -> None:
         self.task, self.trials, self._whole = task, trials, dict(whole or {})
         self.supports = {SHARED_NOISE: usual_noise(np.asarray(trials.observed)), **supports}
-        self._compiled: dict[object, BatchedObjective] = {}
+        self._likelihoods: dict[object, BatchedObjective] = {}
+        self._objectives: dict[object, Objective] = {}
 
     def value(self, values: Mapping[str, float]) -> float:
         """The log likelihood at values by name, with the SD of the recording noise among them;
@@ -91,18 +96,35 @@ class Meter:
             if name not in (*inside, *self.trials.conditions, SHARED_NOISE)
         }
         key = (tuple(inside), tuple(constant.items()))
-        if key not in self._compiled:
-            objective = make_objective(
+        if key not in self._likelihoods:
+            _make_room(self._likelihoods)
+            self._likelihoods[key] = self._made(inside, constant)
+        return self._likelihoods[key]
+
+    def _made(
+        self, inside: Mapping[str, Support], constant: Mapping[str, float]
+    ) -> BatchedObjective:
+        """The likelihood with these constants, by the program of the same with other constants.
+
+        A constant of the objective is one of its program, which would be compiled for each place of
+        its slider. So it is handed over as what data sets differ in.
+        """
+        names = (tuple(inside), tuple(constant))
+        if names not in self._objectives:
+            _make_room(self._objectives)
+            self._objectives[names] = make_objective(
                 self.task,
                 self.trials,
                 inside,
-                fixed=constant | self._whole,
+                fixed={**constant, **self._whole},
                 observer=ObserverSpec(self.trials.channel_names),
             )
-            self._compiled[key] = BatchedObjective(
-                objective, expected=_BATCH, gradient=False, priors=False
-            )
-        return self._compiled[key]
+        objective = self._objectives[names]
+        data = DataSets(columns={name: jnp.array([value]) for name, value in constant.items()})
+        # With a noise of 0, say, there are fewer directions in which trials can vary.
+        _, structure = step_and_structure(objective, data)
+        objective = replace(objective, structure=structure)
+        return BatchedObjective(objective, data, expected=_BATCH, gradient=False, priors=False)
 
     def beliefs(self, trial: int, values: Mapping[str, float]) -> Beliefs:
         """What the agent believed in one trial, given all of its samples."""
@@ -114,6 +136,12 @@ class Meter:
 
         observer = ObserverSpec(self.trials.channel_names, values.get(SHARED_NOISE, 0.0))
         return track_beliefs(task, followed, observer=observer, smooth=True)
+
+
+def _make_room(kept: dict[object, Any]) -> None:
+    """Leave the oldest out, if there is no room for one more."""
+    if len(kept) >= _KEPT:
+        del kept[next(iter(kept))]
 
 
 def _around(support: Support, value: float) -> np.ndarray:
