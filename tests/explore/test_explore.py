@@ -120,6 +120,22 @@ def test_the_folder_is_all_that_can_be_opened(recordings):
         folder.path("other.csv")
 
 
+def test_a_large_folder_is_not_looked_through_to_its_end(tmp_path, monkeypatch):
+    for name in ("b.csv", "a/2.csv", "a/1.toml", ".hidden/x.csv", "a/.x.csv", "c/notes.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    folder = Folder(tmp_path)
+    assert folder.files() == ["a/1.toml", "a/2.csv", "b.csv"]
+    looked_at = []
+    holds = folder._holds
+    monkeypatch.setattr(folder, "_holds", lambda path: looked_at.append(path) or holds(path))
+    monkeypatch.setattr("motorcost.explore.recordings._MOST_FILES", 1)
+    assert folder.files() == ["b.csv"]
+    assert len(looked_at) == 1
+    monkeypatch.setattr("motorcost.explore.recordings._MOST_LOOKED_AT", 0)
+    assert folder.files() == []
+
+
 def test_studies_read_only_what_lies_in_the_folder(recordings, tmp_path):
     folder = Folder(recordings)
     assert len(open_study(recordings / "study.toml", folder).trials) == 12
@@ -351,6 +367,12 @@ def test_courses_are_one_line_with_gaps_and_without_what_is_missing():
     from motorcost.explore import figures
 
     plot = figures.Courses.make("course", figures.colours(False))
+    labels = [item.label.value for item in plot.plot.legend[0].items]
+    assert "± 2 SD" in labels
+    without = figures.Courses.make("speed", figures.colours(False), has_band=False)
+    assert [item.label.value for item in without.plot.legend[0].items] == [
+        label for label in labels if label != "± 2 SD"
+    ]
     samples = np.array([[1.0, np.nan, 3.0], [4.0, 5.0, np.nan]])
     plot.show_data(np.array([0.0, 0.1, 0.2]), samples, 1)
     np.testing.assert_array_equal(plot.data.data["x"], [0.0, 0.2, np.nan, 0.0, 0.1, np.nan])

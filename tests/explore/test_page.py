@@ -183,3 +183,17 @@ def test_messages_are_withdrawn_one_by_one(opened):
     assert opened.messages.view.visible
     say("", "data")
     assert not opened.messages.view.visible
+
+
+def test_speeds_of_the_data_before_do_not_stay(opened):
+    movement, trials = opened.movement, opened._recording.trials
+    movement.show_data(trials, ["position"], 0)
+    assert len(movement.speed.data.data["x"]) > 0
+    movement.show_data(trials, ["lateral"], 0)  # which these do not have
+    assert len(movement.speed.data.data["x"]) == 0
+
+
+def test_the_lines_follow_the_number_of_searches(opened):
+    opened.tabs.active = opened.tabs.objects.index(opened.export.view)
+    opened.fit.searches.value = 17
+    assert "starts=17" in opened.export.lines.object

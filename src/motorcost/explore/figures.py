@@ -97,9 +97,9 @@ class Courses:
     of_data: tuple[LegendItem, ...]
 
     @classmethod
-    def make(cls, label: str, palette: Mapping[str, str], height: int = 300) -> Courses:
-        """An empty picture."""
-        plot = _figure("time (s)", "", height=height, label=label)
+    def make(cls, label: str, palette: Mapping[str, str], *, has_band: bool = True) -> Courses:
+        """An empty picture. Without a band, its mean has no SD."""
+        plot = _figure("time (s)", "", height=300, label=label)
         data, movements, chosen = (ColumnDataSource({"x": [], "y": []}) for _ in range(3))
         mean = ColumnDataSource({"x": [], "mean": [], "low": [], "high": []})
         drawn = plot.line("x", "y", source=data, color=palette["data"], alpha=0.45)
@@ -111,7 +111,7 @@ class Courses:
         followed = plot.line("x", "y", source=chosen, color=palette["belief"], line_width=2)
         items = [
             LegendItem(label="model: mean", renderers=[middle]),
-            LegendItem(label=f"± {BAND:.0f} SD", renderers=[band]),
+            *([LegendItem(label=f"± {BAND:.0f} SD", renderers=[band])] if has_band else []),
             LegendItem(label="simulated", renderers=[simulated]),
         ]
         of_data = (

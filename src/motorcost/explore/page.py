@@ -79,6 +79,7 @@ class Page:
             start=lambda: self.fitting.start(self._shown()),
             stop=lambda: self.fitting.stop(),
         )
+        self.fit.searches.param.watch(lambda _: self._write_lines(), "value")
         self.fitting = Fitting(
             slot,
             self.fit,

@@ -68,7 +68,7 @@ class MovementPanel:
         self.state = pn.widgets.Select(name="State", options=[], width=160)
         self.state.param.watch(lambda _: changed(), "value")
         self.course = figures.Courses.make("course", palette)
-        self.speed = figures.Courses.make("speed", palette)
+        self.speed = figures.Courses.make("speed", palette, has_band=False)
         self.control = figures.Gains.make("control gains")
         self.filter = figures.Gains.make("filter gains")
         self.shares = figures.Shares.make(palette)
@@ -136,6 +136,8 @@ class MovementPanel:
             columns = [names.index(name) for name in place]
             speeds = np.array([speed(samples[:, columns], times) for samples in observed])
             self.speed.show_data(times, speeds, followed)
+        else:
+            self.speed.show_data(times, observed[:0, :, 0], None)
 
 
 class FitPanel:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,8 @@ MOST_BYTES = 100 * 2**20
 _USUAL_NOISE = 0.01
 # Files that the list shows.
 _MOST_FILES = 500
+# Files of any kind that are looked at for them.
+_MOST_LOOKED_AT = 50_000
 
 
 class Folder:
@@ -39,17 +43,22 @@ class Folder:
         self.root = root.resolve()
 
     def files(self) -> list[str]:
-        """The recordings and studies in the folder and the folders in it, by relative path."""
-        found = []
-        for path in sorted(self.root.rglob("*")):
-            inside = path.relative_to(self.root)
-            if any(part.startswith(".") for part in inside.parts):
-                continue
-            if path.suffix.lower() in (STUDY, *DATA) and path.is_file() and self._holds(path):
-                found.append(inside.as_posix())
-            if len(found) == _MOST_FILES:
-                break
-        return found
+        """The recordings and studies in the folder and the folders in it, by relative path: the
+        first of them, if there are many. A large folder is not looked through to its end."""
+        return sorted(islice(self._walk(), _MOST_FILES))
+
+    def _walk(self) -> Iterator[str]:
+        looked_at = 0
+        for place, folders, names in os.walk(self.root):
+            looked_at += len(names)
+            if looked_at > _MOST_LOOKED_AT:
+                return
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in sorted(names):
+                path = Path(place, name)
+                is_named_so = path.suffix.lower() in (STUDY, *DATA) and not name.startswith(".")
+                if is_named_so and path.is_file() and self._holds(path):
+                    yield path.relative_to(self.root).as_posix()
 
     def path(self, name: str) -> Path:
         """The file of a name from `files`; raises for all others."""
