@@ -13,6 +13,7 @@ import motorcost as mc
 from motorcost.explore.exports import study_archive
 from motorcost.explore.fitting import _arguments
 from motorcost.explore.page import Page
+from motorcost.explore.python_lines import python_text
 from motorcost.explore.recordings import Folder, open_study
 from motorcost.explore.scene import Setting, view
 from motorcost.explore.workers import FitSlot
@@ -197,3 +198,12 @@ def test_the_lines_follow_the_number_of_searches(opened):
     opened.tabs.active = opened.tabs.objects.index(opened.export.view)
     opened.fit.searches.value = 17
     assert "starts=17" in opened.export.lines.object
+
+
+def test_simulated_movements_are_taken_as_data(page):
+    page.sliders.move({"effort": 3e-5})
+    page._take_simulated()
+    page._document.carry_out_next()
+    assert page._recording.name == page.opener.files.value == "20 simulated movements"
+    assert page.sliders.values["effort"] == 3e-5
+    assert "mc.fit(" in python_text(page._shown())

@@ -2,11 +2,11 @@
 
 import http.client
 import re
-import tomllib
 from contextlib import closing
 
 import pytest
 
+import motorcost as mc
 from made import made_analysis, made_fit, recorded
 from motorcost.report import write_fit
 
@@ -24,6 +24,11 @@ TOO_LARGE = """field => {
   for (const name of ["input", "change"])
     field.dispatchEvent(new Event(name, {bubbles: true, composed: name == "input"}));
 }"""
+
+# Of the plot with this name, how many points each of its lines has.
+POINTS_OF = """[...Bokeh.documents[0]._all_models.values()]
+  .find(model => model.type == "Figure" && model.name == "LABEL")
+  ?.renderers.map(line => line.data_source?.data.x?.length)"""
 
 
 @pytest.fixture
@@ -155,12 +160,19 @@ def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):
     centre = handle["x"] + handle["width"] / 2
     assert bar["x"] - 1 < centre < bar["x"] + bar["width"] + 1
     assert fit.is_enabled()
+    page.wait_for_function(
+        POINTS_OF.replace("LABEL", "slice effort") + "?.includes(17)", timeout=PATIENCE
+    )
 
     chosen = page.get_by_label("Recording or study in")
-    expect(chosen).to_have_value("reaches.csv")
+    expect(chosen).to_have_value("reaches.csv", timeout=PATIENCE)
 
     choose_tab(page, "One movement")
     page.get_by_text("what the agent took the state to be").wait_for()
+    # As many moments as the movement has samples.
+    page.wait_for_function(
+        POINTS_OF.replace("LABEL", "belief") + "?.includes(12)", timeout=PATIENCE
+    )
 
     choose_tab(page, "Export", key="Space")
     saved = {}
@@ -169,15 +181,17 @@ def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):
             page.get_by_text(label).click()
         saved[label] = tmp_path / download.value.suggested_filename
         download.value.save_as(saved[label])
-    study = tomllib.loads(saved["Study file"].read_text())
-    assert study["data"]["file"] == ["reaches.csv"]
-    assert list(study["free"]) == ["effort"]
+    (tmp_path / "reaches.csv").write_bytes((recordings / "reaches.csv").read_bytes())
+    study = mc.Study.read(saved["Study file"])
+    assert list(study.free) == ["effort"]
+    assert len(study.trials()[0]) == 12
     assert saved["Figure (SVG)"].read_text().count("<svg") == 1
-    compile(saved["Python lines"].read_text(), "explored.py", "exec")
+    lines = saved["Python lines"].read_text().partition("policy = ")[0]  # solving takes longer
+    exec(compile(lines, "explored.py", "exec"), {})
 
     chosen.select_option("none: simulated movements only")
     page.get_by_role("button", name="Take the simulated movements as data").click()
-    expect(chosen).to_have_value("20 simulated movements")
+    expect(chosen).to_have_value("20 simulated movements", timeout=PATIENCE)
     chosen.select_option("none: simulated movements only")
     page.get_by_role("button", name="Take the simulated movements as data").wait_for()
 
