@@ -140,7 +140,7 @@ def test_a_search_that_finds_nothing_is_an_error_and_none_is_said(tmp_path, monk
     monkeypatch.setattr(check_offline.shutil, "which", lambda name: None)
     check_offline.main(str(tmp_path))
     assert "there is no browser" in capsys.readouterr().out
-    monkeypatch.setattr(check_offline, "search_results", lambda site, word: 0)
+    monkeypatch.setattr(check_offline, "search_finds", lambda site, word: False)
     with pytest.raises(SystemExit, match="finds nothing"):
         check_offline.main(str(tmp_path))
 

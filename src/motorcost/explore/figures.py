@@ -10,6 +10,7 @@ from bokeh.core.properties import field
 from bokeh.models import (
     BoxAnnotation,
     ColumnDataSource,
+    CustomJSTickFormatter,
     FactorRange,
     HoverTool,
     Legend,
@@ -32,6 +33,11 @@ BAND = 2.0
 _GAINS = [Colorblind[8][i] for i in (0, 1, 3, 4, 5, 6)]
 # Room around the data, as a share of their extent.
 _ROOM = 0.05
+# Two digits; small numbers with an exponent.
+_SHORT_NUMBER = """
+const value = Number(tick.toPrecision(2));
+return value != 0 && Math.abs(value) < 1e-2 ? value.toExponential() : value.toString();
+"""
 _DASHES = ("solid", "dashed", "dotted", "dashdot")
 
 
@@ -245,6 +251,7 @@ class SlicePlot:
             x_axis_type="log" if logarithmic else "linear",
         )
         plot.xaxis.ticker.desired_num_ticks = 3  # more would overlap
+        plot.xaxis.formatter = CustomJSTickFormatter(code=_SHORT_NUMBER)
         source = ColumnDataSource({"x": [], "y": []})
         plot.line("x", "y", source=source, color=palette["model"], line_width=2)
         plot.scatter("x", "y", source=source, color=palette["model"], size=4)

@@ -39,6 +39,8 @@ from motorcost.tasks.supports import Support
 
 _COMPILING = "Compiling. The first picture of its kind takes a while; the next ones are quick."
 _WIDE = {"sizing_mode": "stretch_width"}
+# On a phone the last tabs would be out of sight.
+_TABS_WRAP = ".bk-header { flex-wrap: wrap; height: auto; }"
 # Where the slider of the recording noise ends, as a share of the largest noise that a fit allows.
 _MOST_NOISE = 0.1
 
@@ -97,6 +99,7 @@ class Page:
             ("One movement", self.belief.view),
             ("Export", self.export.view),
             ("Parameters", self.meaning),
+            stylesheets=[_TABS_WRAP],
             **_WIDE,
         )
         self.tabs.param.watch(lambda _: self._write_lines(), "active")
