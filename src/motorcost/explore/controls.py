@@ -137,6 +137,17 @@ class Sliders:
           are left as they are if None.
         """
         knobs = knobs_of(mistaken(task), given)
+        # Or Panel would style what is made later than the page in another way.
+        with pn.config.set(design=None):
+            self._make(knobs, hidden)
+        with self._quietly():
+            if delay is not None:
+                self.delay.param.update(end=max(MOST_DELAY, delay), value=delay)
+            if wrong is not None:
+                self.wrong.value = wrong
+        self._hide_beliefs()
+
+    def _make(self, knobs: Mapping[str, Knob], hidden: Mapping[str, object]) -> None:
         self.knobs = {name: knob for name, knob in knobs.items() if name not in hidden}
         self._sliders = {name: self._slider(knob) for name, knob in self.knobs.items()}
         self._bars = {name: _bar_pane() for name in self.knobs}
@@ -150,12 +161,6 @@ class Sliders:
             *(self._card(role, by_role[role]) for role in _HEADINGS if role in by_role),
             self.delay,
         ]
-        with self._quietly():
-            if delay is not None:
-                self.delay.param.update(end=max(MOST_DELAY, delay), value=delay)
-            if wrong is not None:
-                self.wrong.value = wrong
-        self._hide_beliefs()
 
     @contextmanager
     def _quietly(self) -> Iterator[None]:

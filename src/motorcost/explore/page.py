@@ -40,7 +40,7 @@ from motorcost.tasks.supports import Support
 _COMPILING = "Compiling. The first picture of its kind takes a while; the next ones are quick."
 _WIDE = {"sizing_mode": "stretch_width"}
 # On a phone the last tabs would be out of sight.
-_TABS_WRAP = ".bk-header { flex-wrap: wrap; height: auto; }"
+_TABS_WRAP = ":host .bk-headers-wrapper { flex-wrap: wrap; }"
 # Where the slider of the recording noise ends, as a share of the largest noise that a fit allows.
 _MOST_NOISE = 0.1
 
