@@ -1,12 +1,13 @@
 """How long a slider's change takes until it is seen, in a real browser: `motorcost explore`.
 
-    python benchmarks/slider.py [PRESSES]
+    python benchmarks/slider.py [PRESSES] [--recording]
 
 serves the page, opens it in headless Chromium (Debian's; software rendering), and presses an arrow
 key on a slider of the reaching task again and again. Everything is timed inside the page, by its
 own clock: from the key to the message that leaves, to the new data of the picture, and to the frame
 after these data were drawn. The load of the machine is printed with it, since Chromium and the
-server share its cores with whatever else runs.
+server share its cores with whatever else runs. With `--recording` 20 simulated movements are open
+as a recording, so that the log likelihood and its slices are computed for each change too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -29,6 +31,9 @@ PRESSES = 60
 PAUSE = 150
 # Milliseconds after which a change is given up.
 PATIENCE = 120_000
+
+# A recording of positions.
+_SIMULATED = ("simulate", "reaching", "--trials=20", "--observe=position", "--noise=1e-3")
 
 # Run before the page's own scripts: notes when messages leave and arrive.
 _MESSAGES = """
@@ -75,10 +80,14 @@ _MARKS = """() => {
 
 
 @contextmanager
-def served() -> Iterator[str]:
-    """The address of the page, served by a process of its own."""
+def served(has_recording: bool) -> Iterator[str]:
+    """The address of the page, served by a process of its own, perhaps with a recording."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "motorcost", "explore", folder, "--no-browser"]
+        motorcost = [sys.executable, "-m", "motorcost"]
+        path = f"{folder}/reaches.csv" if has_recording else folder
+        if has_recording:
+            subprocess.run([*motorcost, *_SIMULATED, "-o", path], check=True, capture_output=True)
+        command = [*motorcost, "explore", path, "--no-browser"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert server.stdout is not None
         try:
@@ -110,7 +119,7 @@ def pressed(page: Page, key: str) -> dict[str, float]:
     }
 
 
-def measured(address: str, presses: int) -> list[dict[str, float]]:
+def measured(address: str, presses: int, has_recording: bool) -> list[dict[str, float]]:
     """Each press of a key, but for the first."""
     with sync_playwright() as playwright:
         chromium = shutil.which("chromium")
@@ -119,6 +128,10 @@ def measured(address: str, presses: int) -> list[dict[str, float]]:
         page.add_init_script(_MESSAGES)
         page.goto(address, timeout=PATIENCE)
         page.get_by_text("computed in").wait_for(timeout=PATIENCE)
+        if has_recording:
+            page.locator(".bk-tab", has_text="Likelihood and fit").click()
+            page.get_by_text("Log likelihood of").wait_for(timeout=PATIENCE)
+            page.locator(".bk-tab", has_text="Movements").click()
         page.evaluate(_MARKS)
         group = page.locator(".bk-input-group", has_text=re.compile("^effort"))
         group.locator(".noUi-handle").focus()
@@ -131,10 +144,14 @@ def measured(address: str, presses: int) -> list[dict[str, float]]:
 
 
 def main() -> None:
-    presses = int(sys.argv[1]) if len(sys.argv) > 1 else PRESSES
+    parser = ArgumentParser()
+    parser.add_argument("presses", type=int, nargs="?", default=PRESSES)
+    parser.add_argument("--recording", action="store_true")
+    given = parser.parse_args()
+    presses = given.presses
     before = os.getloadavg()[0]
-    with served() as address:
-        rows = measured(address, presses)
+    with served(given.recording) as address:
+        rows = measured(address, presses, given.recording)
     print(
         f"{presses} changes; load {before:.1f} before, {os.getloadavg()[0]:.1f} after, "
         f"{os.cpu_count()} cores"

@@ -1,10 +1,12 @@
 """Check that the built site needs no network: `python docs/check_offline.py docs/_build/html`.
 
 No page may load a script, a style, a font or a picture from elsewhere. Links that a reader follows
-may lead anywhere.
+may lead anywhere. Where Chromium and Playwright are installed, the search of the site is tried too,
+with its pages opened as files.
 """
 
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -17,6 +19,9 @@ LOADING = {
     "track", "use", "video",
 }  # fmt: skip
 ADDRESSES = ("src", "href", "data", "poster", "srcset", "xlink:href")
+# What the search is tried with, and milliseconds to wait for its first result.
+SEARCHED = "effort"
+PATIENCE = 60_000
 # Links in the head that are only names of other pages.
 HARMLESS = {"author", "canonical", "help", "index", "license", "next", "prev", "search"}
 
@@ -60,6 +65,27 @@ def problems(site: Path) -> Iterator[str]:
             yield f"{file.relative_to(site)}: loads {address}"
 
 
+def search_finds(site: Path, word: str) -> bool | None:
+    """Whether the site's own search finds something, in a browser without a server or a network;
+    None if there is no browser."""
+    chromium = shutil.which("chromium")
+    try:
+        from playwright.sync_api import TimeoutError, sync_playwright
+    except ImportError:
+        return None
+    if chromium is None:
+        return None
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(offline=True)
+        page.goto(f"{(site.resolve() / 'search.html').as_uri()}?q={word}")
+        try:
+            page.locator("#search-results li a").first.wait_for(timeout=PATIENCE)
+        except TimeoutError:
+            return False
+        return True
+
+
 def main(folder: str) -> None:
     """Print what the site has, or exit with what it loads."""
     site = Path(folder)
@@ -69,6 +95,11 @@ def main(folder: str) -> None:
         sys.exit(f"{site}: no pages")
     if found := list(problems(site)):
         sys.exit("\n".join(found))
+    is_found = search_finds(site, SEARCHED)
+    if is_found is False:
+        sys.exit(f"{site}: the search for {SEARCHED} finds nothing")
+    searched = "was not tried, there is no browser" if is_found is None else "works"
+    print(f"{site}: the search {searched}")
     print(f"{site}: {len(pages)} pages, {size / 1e6:.1f} MB, nothing loaded from the network")
 
 

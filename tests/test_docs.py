@@ -98,6 +98,16 @@ def anchors_of(page):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_the_first_page_leads_to_all_pages():
+    """To each guide, and to the first page of each folder; `docs/guides.md` is a list itself."""
+    there = re.findall(r"\]\((docs/[^)#\s]+)", without_code(ROOT / "README.md"))
+    guides = {name_of(page) for page in DOCS.glob("*.md")}
+    folders = {name_of(page) for page in DOCS.glob("*/*.md") if page.parent.name == "elsewhere"}
+    folders |= {name_of(page) for page in DOCS.glob("*/index.md") if page.parent.name != "start"}
+    lists = {"docs/index.md", "docs/guides.md", "docs/measured.md"}
+    assert (guides | folders) - lists <= set(there)
+
+
 def test_links_to_headings_are_checked(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A `name`, and more\n\n```sh\n# a comment\n```\n")
@@ -121,6 +131,18 @@ def test_pages_that_load_from_the_network_are_found(tmp_path):
         (tmp_path / f"{name}.html").write_text(f"<html><body>{text}</body></html>")
     (tmp_path / "x.css").write_text("a { background: url('https://example.org/x.png') }")
     assert sorted(line.split(".")[0] for line in problems(tmp_path)) == sorted([*bad, "x"])
+
+
+def test_a_search_that_finds_nothing_is_an_error_and_none_is_said(tmp_path, monkeypatch, capsys):
+    import check_offline
+
+    (tmp_path / "index.html").write_text("<p>effort</p>")
+    monkeypatch.setattr(check_offline.shutil, "which", lambda name: None)
+    check_offline.main(str(tmp_path))
+    assert "there is no browser" in capsys.readouterr().out
+    monkeypatch.setattr(check_offline, "search_finds", lambda site, word: False)
+    with pytest.raises(SystemExit, match="finds nothing"):
+        check_offline.main(str(tmp_path))
 
 
 @pytest.mark.parametrize(

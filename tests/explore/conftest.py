@@ -23,11 +23,28 @@ compiling._CPU_OPTIONS["xla_backend_optimization_level"] = 0
 cli.main()
 """
 
+# A task of one's own, with a number of steps that no slider sets.
+TASK = """
+import motorcost as mc
+
+@mc.tasks.declare(
+    effort=mc.tasks.parameters(mc.tasks.reaching)["effort"],
+    late=mc.tasks.Parameter("steps by which senses are late", "", "condition"),
+)
+def late(effort=1e-5, late=0, steps=12, dt=0.02):
+    return mc.delay(mc.tasks.reaching(effort=effort, target=0.1, steps=steps, dt=dt), late)
+
+def undeclared(effort=1e-5, steps=12, dt=0.02):
+    return mc.tasks.reaching(effort=effort, steps=steps, dt=dt)
+"""
+
 
 @pytest.fixture(scope="session")
 def browser():
     if CHROMIUM is None:
-        pytest.skip("NO BROWSER: apt-get install chromium")
+        # On a machine that tests every change, a skip would be read by nobody.
+        leave = pytest.fail if os.environ.get("CI") else pytest.skip
+        leave("NO BROWSER: apt-get install chromium")
     sync_api = pytest.importorskip("playwright.sync_api")
     with sync_api.sync_playwright() as playwright:
         # Without its sandbox, which a container's root cannot have; it opens this machine only.
@@ -50,6 +67,15 @@ def recordings(tmp_path_factory):
     (folder / "notes.txt.exe").write_text("MZ")
     (folder / "study.toml").write_text(
         '[data]\nfile = "reaches.csv"\n[model]\ntask = "reaching"\n[free]\neffort = "usual"\n'
+    )
+    (folder / "own.py").write_text(TASK)
+    (folder / "own.toml").write_text(
+        'title = "Late reaches"\n[data]\nfile = "reaches.csv"\n'
+        '[model]\ntask = "own.py:late"\ndelay = 3\nfixed = { late = 2 }\n'
+        "[free]\neffort = [1e-7, 1e-3]\nrecording_noise = [1e-5, 1e-2]\n"
+        '[observer]\nstates = "position"\nnoise = { position = 2e-3 }\n'
+        '[fit]\nseed = 7\nstarts = 3\nmethod = "nelder-mead"\npriors = true\n'
+        "[report]\nfolds = 0\nprofiles = false\n"
     )
     (folder / "outside.toml").write_text(
         '[data]\nfile = "../secret.csv"\n[model]\ntask = "reaching"\n[free]\neffort = "usual"\n'

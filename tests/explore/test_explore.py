@@ -10,12 +10,22 @@ import numpy as np
 import pytest
 
 import motorcost as mc
-from motorcost.explore.exports import Shown, figure_svg, python_text, study_archive, study_text
+from motorcost.explore.exports import figure_svg, study_archive, study_text
 from motorcost.explore.knobs import BELIEVED_MOTOR, BELIEVED_SENSORY, knobs_of, mistaken
 from motorcost.explore.likelihood import Meter
-from motorcost.explore.recordings import Folder, open_data, open_study, task_names, uploaded
+from motorcost.explore.python_lines import python_text
+from motorcost.explore.recordings import (
+    Folder,
+    open_data,
+    open_study,
+    simulated,
+    task_names,
+    uploaded,
+)
 from motorcost.explore.scene import Setting, movements, view
+from motorcost.explore.shown import Shown
 from motorcost.explore.workers import FitSlot, Latest
+from motorcost.fitting.objective import evaluate
 
 STEPS = {"steps": 12, "dt": 0.02}
 
@@ -66,7 +76,7 @@ def test_an_agent_that_is_not_mistaken_is_the_agent_of_the_task():
     assert np.any(wrong.C)
 
 
-def test_the_meter_measures_the_log_likelihood(setting):
+def test_the_meter_measures_the_log_likelihood(setting, monkeypatch):
     trials = movements(setting)
     supports = {"effort": mc.LogUniform(1e-8, 1e-2)}
     meter = Meter(mc.tasks.reaching, trials, supports)
@@ -81,6 +91,17 @@ def test_the_meter_measures_the_log_likelihood(setting):
     sd = np.sqrt(np.asarray(beliefs.cov)[0, :, 0, 0])
     off = np.abs(np.asarray(beliefs.mean)[0, :, 0] - np.asarray(trials.beliefs)[3, :, 0])
     assert (off <= 5 * sd + 1e-9).all()
+    # A slider outside its support is a constant of the likelihood, and needs no program of its own.
+    monkeypatch.setattr("motorcost.explore.likelihood._KEPT", 3)
+    programs = [evaluate.compiled(lean)._cached._cache_size for lean in (True, False)]
+    compiled = [size() for size in programs]
+    for velocity in (0.3, 0.4, 0.5, 0.6):
+        moved = meter.value({**setting.values, "velocity": velocity})
+    assert [size() for size in programs] == compiled
+    assert len(meter._likelihoods) == 3
+    problem = mc.tasks.reaching(**{**setting.values, "velocity": 0.6}, **STEPS)
+    np.testing.assert_allclose(moved, float(mc.log_likelihood(problem, trials)), rtol=1e-9)
+    assert abs(moved - expected) > 1
 
 
 def test_the_folder_is_all_that_can_be_opened(recordings):
@@ -97,6 +118,22 @@ def test_the_folder_is_all_that_can_be_opened(recordings):
         folder.path("notes.txt.exe")
     with pytest.raises(mc.InputError, match="there is no file"):
         folder.path("other.csv")
+
+
+def test_a_large_folder_is_not_looked_through_to_its_end(tmp_path, monkeypatch):
+    for name in ("b.csv", "a/2.csv", "a/1.toml", ".hidden/x.csv", "a/.x.csv", "c/notes.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    folder = Folder(tmp_path)
+    assert folder.files() == ["a/1.toml", "a/2.csv", "b.csv"]
+    looked_at = []
+    holds = folder._holds
+    monkeypatch.setattr(folder, "_holds", lambda path: looked_at.append(path) or holds(path))
+    monkeypatch.setattr("motorcost.explore.recordings._MOST_FILES", 1)
+    assert folder.files() == ["b.csv"]
+    assert len(looked_at) == 1
+    monkeypatch.setattr("motorcost.explore.recordings._MOST_LOOKED_AT", 0)
+    assert folder.files() == []
 
 
 def test_studies_read_only_what_lies_in_the_folder(recordings, tmp_path):
@@ -162,17 +199,72 @@ def test_the_study_file_is_one_that_can_be_read(shown, recordings, monkeypatch):
     file.unlink()
 
 
-def test_a_mistaken_agent_comes_with_its_task(shown, tmp_path):
+def test_a_mistaken_agent_comes_with_its_task(shown, recordings, tmp_path):
     values = {**shown.setting.values, BELIEVED_MOTOR: 0.0, BELIEVED_SENSORY: 2.0}
     wrong = dataclasses.replace(shown.setting, values=values, is_mistaken=True, delay=2)
-    name, content = study_archive(dataclasses.replace(shown, setting=wrong))
+    free = {BELIEVED_SENSORY: mc.LogUniform(0.1, 10.0), "effort": mc.LogNormal(1e-5, 0.7, low=1e-7)}
+    name, content = study_archive(dataclasses.replace(shown, setting=wrong, free=free))
     assert name == "study.zip"
     zipfile.ZipFile(io.BytesIO(content)).extractall(tmp_path)
+    (tmp_path / "reaches.csv").write_bytes((recordings / "reaches.csv").read_bytes())
     study = mc.Study.read(tmp_path / "study.toml")
-    problem = study.task(**STEPS)
+    assert study.free == free
+    problem = study.task(**study.fixed, **{BELIEVED_SENSORY: 2.0}, **STEPS)
     assert not np.any(problem.as_believed.C)
     np.testing.assert_allclose(problem.as_believed.W, 2 * problem.W)
     assert study.delay == (2,)
+    again = open_study(tmp_path / "study.toml", Folder(tmp_path))
+    assert mistaken(again.study.task) is again.study.task  # which has beliefs already
+
+
+def test_the_python_lines_find_a_task_of_ones_own(recordings, tmp_path, monkeypatch):
+    """Also with beliefs, which the study has in a file beside it."""
+    monkeypatch.chdir(recordings)
+    monkeypatch.setattr(mc, "analyse", lambda study: pytest.fail("no search in this test"))
+    own = open_study(recordings / "own.toml", Folder(recordings))
+    setting = Setting(own.study.task, own.study.task_name, {"effort": 1e-5}, **STEPS)
+    wrong = dataclasses.replace(
+        setting, values={"effort": 1e-5, BELIEVED_MOTOR: 0.0}, is_mistaken=True
+    )
+    for given in (setting, wrong):
+        names = {}
+        lines = python_text(Shown(given, dict(own.study.free), own)).split("analysis =")[0]
+        # Only what is cheap: without solving and simulating.
+        lines, _, fitting = lines.partition("policy =")
+        exec(
+            compile(lines + "study =" + fitting.partition("study =")[2], "explored.py", "exec"),
+            names,
+        )
+        assert np.any(names["problem"].as_believed.C) == (given is setting)
+        assert names["study"].free == own.study.free
+    content = study_archive(Shown(wrong, dict(own.study.free), own))[1]
+    zipfile.ZipFile(io.BytesIO(content)).extractall(tmp_path)
+    (tmp_path / "own.py").write_bytes((recordings / "own.py").read_bytes())
+    study = mc.Study.read(tmp_path / "study.toml")
+    assert study.fixed[BELIEVED_MOTOR] == 0.0
+    assert not np.any(study.task(**study.fixed, **STEPS).as_believed.C)
+
+
+def test_the_python_lines_fit_simulated_movements(setting, monkeypatch):
+    asked = {}
+
+    class Fitted:
+        def summary(self):
+            return "a summary"
+
+    def fit(task, trials, free, **arguments):
+        asked.update(arguments, task=task, trials=trials, free=free)
+        return Fitted()
+
+    monkeypatch.setattr(mc, "fit", fit)
+    recording = simulated(movements(setting), setting, "simulated.csv")
+    moved = dataclasses.replace(setting, values={**setting.values, "effort": 5e-5}, seed=3)
+    shown = Shown(moved, {"effort": mc.LogUniform(1e-8, 1e-2)}, recording, noise=1e-3)
+    exec(compile(python_text(shown), "explored.py", "exec"), {})
+    np.testing.assert_allclose(asked["trials"].observed, recording.trials.observed, atol=1e-9)
+    assert asked["free"] == shown.free
+    assert asked["fixed"] == shown.fixed
+    assert asked["observer"] == mc.ObserverSpec(recording.trials.channel_names, 1e-3)
 
 
 def test_the_python_lines_run_and_compute_the_same_cost(setting, seen, capsys):
@@ -275,6 +367,12 @@ def test_courses_are_one_line_with_gaps_and_without_what_is_missing():
     from motorcost.explore import figures
 
     plot = figures.Courses.make("course", figures.colours(False))
+    labels = [item.label.value for item in plot.plot.legend[0].items]
+    assert "± 2 SD" in labels
+    without = figures.Courses.make("speed", figures.colours(False), has_band=False)
+    assert [item.label.value for item in without.plot.legend[0].items] == [
+        label for label in labels if label != "± 2 SD"
+    ]
     samples = np.array([[1.0, np.nan, 3.0], [4.0, 5.0, np.nan]])
     plot.show_data(np.array([0.0, 0.1, 0.2]), samples, 1)
     np.testing.assert_array_equal(plot.data.data["x"], [0.0, 0.2, np.nan, 0.0, 0.1, np.nan])

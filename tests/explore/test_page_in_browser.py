@@ -2,11 +2,11 @@
 
 import http.client
 import re
-import tomllib
 from contextlib import closing
 
 import pytest
 
+import motorcost as mc
 from made import made_analysis, made_fit, recorded
 from motorcost.report import write_fit
 
@@ -15,6 +15,20 @@ expect = pytest.importorskip("playwright.sync_api").expect
 
 # Compiling on a busy machine takes a while; nothing here is a test of speed.
 PATIENCE = 200_000
+
+# Chooses a file of 101 MB, as a user would.
+TOO_LARGE = """field => {
+  const chosen = new DataTransfer();
+  chosen.items.add(new File([new Uint8Array(101 * 2**20)], "large.csv"));
+  field.files = chosen.files;
+  for (const name of ["input", "change"])
+    field.dispatchEvent(new Event(name, {bubbles: true, composed: name == "input"}));
+}"""
+
+# Of the plot with this name, how many points each of its lines has.
+POINTS_OF = """[...Bokeh.documents[0]._all_models.values()]
+  .find(model => model.type == "Figure" && model.name == "LABEL")
+  ?.renderers.map(line => line.data_source?.data.x?.length)"""
 
 
 @pytest.fixture
@@ -73,8 +87,14 @@ def slider(page, name):
     return page.locator(".bk-input-group", has_text=re.compile(rf"^{name}")).locator(".noUi-handle")
 
 
-def choose_tab(page, name):
-    page.locator(".bk-tab", has_text=name).click()
+def choose_tab(page, name, key=None):
+    """Choose a tab with the mouse, or with a key."""
+    header = page.locator(".bk-tab", has_text=name)
+    if key is None:
+        header.click()
+    else:
+        header.focus()
+        page.keyboard.press(key)
 
 
 def drawn(page):
@@ -140,36 +160,45 @@ def test_from_a_csv_to_a_fit_and_its_export(page, recordings, tmp_path):
     centre = handle["x"] + handle["width"] / 2
     assert bar["x"] - 1 < centre < bar["x"] + bar["width"] + 1
     assert fit.is_enabled()
+    page.wait_for_function(
+        POINTS_OF.replace("LABEL", "slice effort") + "?.includes(17)", timeout=PATIENCE
+    )
 
     chosen = page.get_by_label("Recording or study in")
-    expect(chosen).to_have_value("reaches.csv")
+    expect(chosen).to_have_value("reaches.csv", timeout=PATIENCE)
 
     choose_tab(page, "One movement")
     page.get_by_text("what the agent took the state to be").wait_for()
+    # As many moments as the movement has samples.
+    page.wait_for_function(
+        POINTS_OF.replace("LABEL", "belief") + "?.includes(12)", timeout=PATIENCE
+    )
 
-    choose_tab(page, "Export")
+    choose_tab(page, "Export", key="Space")
     saved = {}
     for label in ("Study file", "Figure (SVG)", "Python lines"):
         with page.expect_download() as download:
             page.get_by_text(label).click()
         saved[label] = tmp_path / download.value.suggested_filename
         download.value.save_as(saved[label])
-    study = tomllib.loads(saved["Study file"].read_text())
-    assert study["data"]["file"] == ["reaches.csv"]
-    assert list(study["free"]) == ["effort"]
+    (tmp_path / "reaches.csv").write_bytes((recordings / "reaches.csv").read_bytes())
+    study = mc.Study.read(saved["Study file"])
+    assert list(study.free) == ["effort"]
+    assert len(study.trials()[0]) == 12
     assert saved["Figure (SVG)"].read_text().count("<svg") == 1
-    compile(saved["Python lines"].read_text(), "explored.py", "exec")
+    lines = saved["Python lines"].read_text().partition("policy = ")[0]  # solving takes longer
+    exec(compile(lines, "explored.py", "exec"), {})
 
     chosen.select_option("none: simulated movements only")
     page.get_by_role("button", name="Take the simulated movements as data").click()
-    expect(chosen).to_have_value("20 simulated movements")
+    expect(chosen).to_have_value("20 simulated movements", timeout=PATIENCE)
     chosen.select_option("none: simulated movements only")
     page.get_by_role("button", name="Take the simulated movements as data").wait_for()
 
 
 def test_another_task_reads_the_recording_again(page, recordings):
     page.set_input_files("input[type=file]", recordings / "reaches.csv")
-    choose_tab(page, "Likelihood and fit")
+    choose_tab(page, "Likelihood and fit", key="Enter")
     value = page.get_by_text("Log likelihood of 12 trials")
     value.wait_for()
     before = value.inner_text()
@@ -182,6 +211,10 @@ def test_another_task_reads_the_recording_again(page, recordings):
 def test_a_broken_upload_gets_a_message_and_the_page_lives_on(page, recordings):
     page.set_input_files("input[type=file]", recordings / "broken.csv")
     page.get_by_text("broken.csv: needs trials of two samples").wait_for()
+    said = []
+    page.once("dialog", lambda dialog: (said.append(dialog.message), dialog.accept()))
+    page.locator("input[type=file]").evaluate(TOO_LARGE)
+    assert "large.csv is larger than 100 MB" in said[0]
     slider(page, "effort").focus()
     before = computed(page)
     page.keyboard.press("ArrowLeft")
@@ -199,6 +232,8 @@ def test_files_that_the_page_may_not_open(empty_page, address):
         empty_page.goto(f"{address}?file={name}")
         empty_page.get_by_text(answer).wait_for()
     computed(empty_page)  # and the page shows the model all the same
+    link = empty_page.get_by_role("link", name="dark")
+    assert link.get_attribute("href") == "?theme=dark&file=notes.txt.exe"
 
 
 def answer_to(address, path, **headers):

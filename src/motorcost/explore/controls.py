@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from html import escape
 from typing import ClassVar
 
@@ -120,10 +121,33 @@ class Sliders:
             widget.param.watch(self._heard, "value")
         self.column = pn.Column(**_WIDE, margin=0)
 
-    def show(self, task: Task, given: Mapping[str, object], hidden: Mapping[str, object]) -> None:
-        """Make the sliders of a task. `given` are values other than its defaults; parameters in
-        `hidden`, which recordings determine, have none."""
+    def show(
+        self,
+        task: Task,
+        given: Mapping[str, object],
+        hidden: Mapping[str, object],
+        delay: int | None = None,
+        wrong: bool | None = None,
+    ) -> None:
+        """Make the sliders of a task.
+
+        - `given`: values other than its defaults.
+        - `hidden`: parameters without a slider, because recordings determine them.
+        - `delay`: steps by which the senses are late; `wrong`: whether beliefs have sliders. Both
+          are left as they are if None.
+        """
         knobs = knobs_of(mistaken(task), given)
+        # Or Panel would style what is made later than the page in another way.
+        with pn.config.set(design=None):
+            self._make(knobs, hidden)
+        with self._quietly():
+            if delay is not None:
+                self.delay.param.update(end=max(MOST_DELAY, delay), value=delay)
+            if wrong is not None:
+                self.wrong.value = wrong
+        self._hide_beliefs()
+
+    def _make(self, knobs: Mapping[str, Knob], hidden: Mapping[str, object]) -> None:
         self.knobs = {name: knob for name, knob in knobs.items() if name not in hidden}
         self._sliders = {name: self._slider(knob) for name, knob in self.knobs.items()}
         self._bars = {name: _bar_pane() for name in self.knobs}
@@ -137,7 +161,15 @@ class Sliders:
             *(self._card(role, by_role[role]) for role in _HEADINGS if role in by_role),
             self.delay,
         ]
-        self._hide_beliefs()
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        """Changes within are not the user's, and nothing is called after them."""
+        self._quiet = True
+        try:
+            yield
+        finally:
+            self._quiet = False
 
     def _card(self, role: str, inside: list[pn.viewable.Viewable]) -> pn.Card:
         return pn.Card(
@@ -184,13 +216,10 @@ class Sliders:
 
     def move(self, values: Mapping[str, float]) -> None:
         """Put sliders where values are, as one change."""
-        self._quiet = True
-        try:
+        with self._quietly():
             for name, value in values.items():
                 if name in self._sliders:
                     self._sliders[name].value = self.knobs[name].position(value)
-        finally:
-            self._quiet = False
         self._changed()
 
     def draw_intervals(self, intervals: Mapping[str, tuple[float, float]]) -> None:

@@ -6,16 +6,16 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
-from motorcost.explore.knobs import BELIEFS, BELIEVED_MOTOR, BELIEVED_SENSORY
+from motorcost.explore.python_lines import has_own_beliefs, task_text
 from motorcost.explore.recordings import Recording
-from motorcost.explore.scene import MOVEMENTS, Setting, View
+from motorcost.explore.scene import View
+from motorcost.explore.shown import OF_FIT, OF_REPORT, Shown, support_arguments
 from motorcost.io.tidy import write_csv
 from motorcost.model.observer import SHARED_NOISE
 from motorcost.plots.style import (
@@ -31,34 +31,13 @@ from motorcost.plots.style import (
 from motorcost.study.settings import Study
 from motorcost.tasks.supports import Support
 
-STUDY_FILE, TASK_FILE, DATA_FILE = "study.toml", "task.py", "simulated.csv"
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What the page shows: its sliders, its data if there are any, and what a fit would infer."""
-
-    setting: Setting
-    free: Mapping[str, Support]
-    recording: Recording | None = None
-    noise: float = 0.0
-    starts: int = 4
-
-    @property
-    def fixed(self) -> dict[str, float]:
-        """Parameters of the task that are neither inferred nor conditions of the trials."""
-        conditions = () if self.recording is None else self.recording.trials.conditions
-        return {
-            name: value
-            for name, value in self.setting.values.items()
-            if name not in (*self.free, *conditions, *BELIEFS)
-        }
+STUDY_FILE, TASK_FILE, DATA_FILE = "study.toml", "misjudging.py", "simulated.csv"
 
 
 def study_archive(shown: Shown) -> tuple[str, bytes]:
     """The study file under its name; in an archive where it comes with files of its own."""
     files = {STUDY_FILE: study_text(shown)}
-    if shown.setting.is_mistaken:
+    if has_own_beliefs(shown.setting):
         files[TASK_FILE] = task_text(shown.setting)
     if shown.recording is not None and shown.recording.is_simulated:
         files[DATA_FILE] = _csv(shown.recording)
@@ -84,7 +63,7 @@ def study_text(shown: Shown) -> str:
     study = None if recording is None else recording.study
     noise = {} if SHARED_NOISE in shown.free else {"noise": shown.noise}
     model: dict[str, Any] = {
-        "task": f"{TASK_FILE}:task" if setting.is_mistaken else setting.task_name
+        "task": f"{TASK_FILE}:task" if has_own_beliefs(setting) else setting.task_name
     }
     if study is not None and study.dt is not None:
         model["dt"] = study.dt
@@ -98,11 +77,13 @@ def study_text(shown: Shown) -> str:
         "model": model | {"fixed": shown.fixed},
         "free": {name: _support(support) for name, support in shown.free.items()},
         "observer": _states(study) | noise,
-        "fit": {"seed": setting.seed, "starts": shown.starts},
+        "fit": {"seed": setting.seed, "starts": shown.starts, **shown.kept(OF_FIT)},
+        "report": shown.kept(OF_REPORT),
     }
     lines = ["# Run it with: motorcost fit study.toml -o fit/"]
     if study is None:
         lines.append('# The page showed no recording: write the name of yours behind "file".')
+    lines += [f"{name} = {_toml(value)}" for name, value in shown.kept(("title",)).items()]
     for name, table in tables.items():
         if table:
             lines += ["", f"[{name}]", *(f"{_key(k)} = {_toml(v)}" for k, v in table.items())]
@@ -129,14 +110,9 @@ def _states(study: Study | None) -> dict[str, Any]:
     return {} if study is None or study.states is None else {"states": list(study.states)}
 
 
-def _support(support: Support) -> Any:
-    if support.sd is None:
-        scale = {} if support.logarithmic else {"scale": "linear"}
-        return {"low": support.low, "high": support.high} | scale
-    assert support.centre is not None  # it comes with an SD
-    if support.logarithmic:
-        return {"median": float(np.exp(support.centre)), "sd": support.sd}
-    return {"mean": support.centre, "sd": support.sd}
+def _support(support: Support) -> dict[str, Any]:
+    is_linear = support.sd is None and not support.logarithmic
+    return {**support_arguments(support), **({"scale": "linear"} if is_linear else {})}
 
 
 def _key(name: str) -> str:
@@ -153,92 +129,6 @@ def _toml(value: Any) -> str:
     if isinstance(value, (int, float, np.number)):
         return repr(float(value)) if isinstance(value, (float, np.floating)) else str(int(value))
     return json.dumps(str(value), ensure_ascii=False)
-
-
-def task_text(setting: Setting) -> str:
-    """A file with the task of an agent that misjudges its noises."""
-    return "\n".join(['"""The task of the study."""', "", *_task_lines(setting)]) + "\n"
-
-
-def _task_lines(setting: Setting) -> list[str]:
-    motor, sensory = (setting.values.get(name, 1.0) for name in (BELIEVED_MOTOR, BELIEVED_SENSORY))
-    return [
-        "from functools import wraps",
-        "",
-        "import motorcost as mc",
-        "",
-        "",
-        f"@wraps(mc.tasks.{setting.task_name})",
-        "def task(**values):",
-        '    """The agent misjudges the noise of its commands and of its senses."""',
-        f"    problem = mc.tasks.{setting.task_name}(**values)",
-        "    return problem.believing(",
-        f"        C=[{motor!r} * term for term in problem.C.swapaxes(0, 1)],",
-        f"        W={sensory!r} * problem.W,",
-        f"        D=[{sensory!r} * term for term in problem.D.swapaxes(0, 1)],",
-        "    )",
-    ]
-
-
-def python_text(shown: Shown) -> str:
-    """Python lines that do what the page does."""
-    setting = shown.setting
-    task = "task" if setting.is_mistaken else f"mc.tasks.{setting.task_name}"
-    lines = ["import jax", "", 'jax.config.update("jax_enable_x64", True)']
-    lines += _task_lines(setting) if setting.is_mistaken else ["import motorcost as mc"]
-    lines += ["", *_simulating(setting, task)]
-    if shown.recording is not None and not shown.recording.is_simulated:
-        lines += ["", *_fitting(shown, task)]
-    return "\n".join(lines) + "\n"
-
-
-def _simulating(setting: Setting, task: str) -> list[str]:
-    values = {n: v for n, v in setting.values.items() if n not in BELIEFS} | setting.size
-    arguments = [f"    {name}={value!r}," for name, value in values.items()]
-    late = [f"problem = mc.delay(problem, {setting.delay})"] if setting.delay else []
-    return [
-        f"problem = {task}(",
-        *arguments,
-        ")",
-        *late,
-        "policy = mc.solve(problem)",
-        "movements = mc.simulate(",
-        f"    problem, policy, n_trials={MOVEMENTS}, key=jax.random.key({setting.seed})",
-        ")",
-        "print(mc.expected_cost(problem, policy))",
-    ]
-
-
-def _fitting(shown: Shown, task: str) -> list[str]:
-    assert shown.recording is not None  # only recordings are fitted
-    study = shown.recording.study
-    files = [file.as_posix() for file in study.files]
-    source = repr(files[0] if len(files) == 1 else files)
-    given: dict[str, Any] = {
-        "dataset": study.dataset,
-        "reading": study.reading,
-        "prepare": list(study.prepare),
-        "fixed": shown.fixed,
-        "states": None if study.states is None else list(study.states),
-        "noise": 0.0 if SHARED_NOISE in shown.free else shown.noise,
-        "dt": study.dt,
-        "lead": shown.recording.trials.lead,
-        "delay": shown.setting.delay,
-        "starts": shown.starts,
-        "seed": shown.setting.seed,
-    }
-    return [
-        "study = mc.Study(",
-        f"    {source},",
-        f"    {task},",
-        "    {",
-        *(f"        {name!r}: mc.{support}," for name, support in shown.free.items()),
-        "    },",
-        *(f"    {name}={value!r}," for name, value in given.items() if value),
-        ")",
-        "analysis = mc.analyse(study)",
-        "print(analysis.fit.summary())",
-    ]
 
 
 def figure_svg(shown: Shown, found: View) -> bytes:

@@ -10,6 +10,7 @@ from bokeh.core.properties import field
 from bokeh.models import (
     BoxAnnotation,
     ColumnDataSource,
+    CustomJSTickFormatter,
     FactorRange,
     HoverTool,
     Legend,
@@ -32,6 +33,11 @@ BAND = 2.0
 _GAINS = [Colorblind[8][i] for i in (0, 1, 3, 4, 5, 6)]
 # Room around the data, as a share of their extent.
 _ROOM = 0.05
+# Two digits; small numbers with an exponent.
+_SHORT_NUMBER = """
+const value = Number(tick.toPrecision(2));
+return value != 0 && Math.abs(value) < 1e-2 ? value.toExponential() : value.toString();
+"""
 _DASHES = ("solid", "dashed", "dotted", "dashdot")
 
 
@@ -97,9 +103,9 @@ class Courses:
     of_data: tuple[LegendItem, ...]
 
     @classmethod
-    def make(cls, label: str, palette: Mapping[str, str], height: int = 300) -> Courses:
-        """An empty picture."""
-        plot = _figure("time (s)", "", height=height, label=label)
+    def make(cls, label: str, palette: Mapping[str, str], *, has_band: bool = True) -> Courses:
+        """An empty picture. Without a band, its mean has no SD."""
+        plot = _figure("time (s)", "", height=300, label=label)
         data, movements, chosen = (ColumnDataSource({"x": [], "y": []}) for _ in range(3))
         mean = ColumnDataSource({"x": [], "mean": [], "low": [], "high": []})
         drawn = plot.line("x", "y", source=data, color=palette["data"], alpha=0.45)
@@ -111,7 +117,7 @@ class Courses:
         followed = plot.line("x", "y", source=chosen, color=palette["belief"], line_width=2)
         items = [
             LegendItem(label="model: mean", renderers=[middle]),
-            LegendItem(label=f"± {BAND:.0f} SD", renderers=[band]),
+            *([LegendItem(label=f"± {BAND:.0f} SD", renderers=[band])] if has_band else []),
             LegendItem(label="simulated", renderers=[simulated]),
         ]
         of_data = (
@@ -245,6 +251,7 @@ class SlicePlot:
             x_axis_type="log" if logarithmic else "linear",
         )
         plot.xaxis.ticker.desired_num_ticks = 3  # more would overlap
+        plot.xaxis.formatter = CustomJSTickFormatter(code=_SHORT_NUMBER)
         source = ColumnDataSource({"x": [], "y": []})
         plot.line("x", "y", source=source, color=palette["model"], line_width=2)
         plot.scatter("x", "y", source=source, color=palette["model"], size=4)

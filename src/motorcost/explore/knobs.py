@@ -114,7 +114,12 @@ def _knob(name: str, parameter: Parameter, value: float, largest: float) -> Knob
 
 @cache  # the same function for the same task, so that its programs are compiled once
 def mistaken(task: Task) -> Task:
-    """A task whose agent may misjudge its noises: two parameters more, both 1 if it is right."""
+    """A task whose agent may misjudge its noises: two parameters more, both 1 if it is right.
+
+    It is the task itself if that has these parameters.
+    """
+    if set(BELIEFS) <= set(tasks.parameters(task)):
+        return task
 
     @wraps(task)
     def believing(*args: Any, **values: Any) -> Problem:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from motorcost.fitting.batching import BatchedObjective
+from motorcost.fitting.objective import DataSets, Objective, step_and_structure
 from motorcost.fitting.specification import make_objective, usual_noise
 from motorcost.inference.beliefs import Beliefs, track_beliefs
 from motorcost.model.observer import SHARED_NOISE, ObserverSpec
@@ -23,6 +26,8 @@ _FACTOR = 3.0
 _SHARE = 0.25
 # Points that are computed together.
 _BATCH = 4
+# Likelihoods that are kept: those of the last places of sliders that are constants of it.
+_KEPT = 16
 
 
 @dataclass(frozen=True)
@@ -39,13 +44,21 @@ class Meter:
 
     - `task`: with its delay, and with the beliefs of its agent.
     - `trials`: on the model's grid.
-    - `supports`: by name, where parameters can lie.
+    - `supports`: by name, where parameters can lie; that of the recording noise may be left out.
+    - `whole`: values that are no real numbers, as numbers of steps.
     """
 
-    def __init__(self, task: Task, trials: Trials, supports: Mapping[str, Support]) -> None:
-        self.task, self.trials = task, trials
-        self.supports = {**supports, SHARED_NOISE: usual_noise(np.asarray(trials.observed))}
-        self._compiled: dict[object, BatchedObjective] = {}
+    def __init__(
+        self,
+        task: Task,
+        trials: Trials,
+        supports: Mapping[str, Support],
+        whole: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.task, self.trials, self._whole = task, trials, dict(whole or {})
+        self.supports = {SHARED_NOISE: usual_noise(np.asarray(trials.observed)), **supports}
+        self._likelihoods: dict[object, BatchedObjective] = {}
+        self._objectives: dict[object, Objective] = {}
 
     def value(self, values: Mapping[str, float]) -> float:
         """The log likelihood at values by name, with the SD of the recording noise among them;
@@ -83,18 +96,35 @@ class Meter:
             if name not in (*inside, *self.trials.conditions, SHARED_NOISE)
         }
         key = (tuple(inside), tuple(constant.items()))
-        if key not in self._compiled:
-            objective = make_objective(
+        if key not in self._likelihoods:
+            _make_room(self._likelihoods)
+            self._likelihoods[key] = self._made(inside, constant)
+        return self._likelihoods[key]
+
+    def _made(
+        self, inside: Mapping[str, Support], constant: Mapping[str, float]
+    ) -> BatchedObjective:
+        """The likelihood with these constants, by the program of the same with other constants.
+
+        A constant of the objective is one of its program, which would be compiled for each place of
+        its slider. So it is handed over as what data sets differ in.
+        """
+        names = (tuple(inside), tuple(constant))
+        if names not in self._objectives:
+            _make_room(self._objectives)
+            self._objectives[names] = make_objective(
                 self.task,
                 self.trials,
                 inside,
-                fixed=constant,
+                fixed={**constant, **self._whole},
                 observer=ObserverSpec(self.trials.channel_names),
             )
-            self._compiled[key] = BatchedObjective(
-                objective, expected=_BATCH, gradient=False, priors=False
-            )
-        return self._compiled[key]
+        objective = self._objectives[names]
+        data = DataSets(columns={name: jnp.array([value]) for name, value in constant.items()})
+        # With a noise of 0, say, there are fewer directions in which trials can vary.
+        _, structure = step_and_structure(objective, data)
+        objective = replace(objective, structure=structure)
+        return BatchedObjective(objective, data, expected=_BATCH, gradient=False, priors=False)
 
     def beliefs(self, trial: int, values: Mapping[str, float]) -> Beliefs:
         """What the agent believed in one trial, given all of its samples."""
@@ -102,10 +132,16 @@ class Meter:
         given = {n: v for n, v in values.items() if n not in (*followed.conditions, SHARED_NOISE)}
 
         def task(**conditions: float) -> Problem:
-            return self.task(**given, **{"dt": self.trials.dt} | conditions)
+            return self.task(**given, **self._whole, **{"dt": self.trials.dt} | conditions)
 
         observer = ObserverSpec(self.trials.channel_names, values.get(SHARED_NOISE, 0.0))
         return track_beliefs(task, followed, observer=observer, smooth=True)
+
+
+def _make_room(kept: dict[object, Any]) -> None:
+    """Leave the oldest out, if there is no room for one more."""
+    if len(kept) >= _KEPT:
+        del kept[next(iter(kept))]
 
 
 def _around(support: Support, value: float) -> np.ndarray:

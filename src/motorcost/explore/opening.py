@@ -103,7 +103,7 @@ class Opener:
             self.open(event.new)
 
     def _from_browser(self, event: Any) -> None:
-        if event.new is not None:
+        if event.new is not None and self.upload.filename:  # none where the browser took it back
             name, content = self.upload.filename, event.new
             self._ask(lambda task: uploaded(name, content, task, self._reading()))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from html import escape
 from time import perf_counter
 from typing import Any
 
@@ -15,13 +14,22 @@ from motorcost.data.kinematics import position_states
 from motorcost.errors import ConvergenceError, InputError
 from motorcost.explore import figures
 from motorcost.explore.controls import NoiseSlider, Sliders
-from motorcost.explore.exports import DATA_FILE, Shown
+from motorcost.explore.exports import DATA_FILE
 from motorcost.explore.fitting import Fitting
+from motorcost.explore.knobs import BELIEFS
 from motorcost.explore.likelihood import Meter
 from motorcost.explore.opening import Opener
-from motorcost.explore.panels import BeliefPanel, ExportPanel, FitPanel, MovementPanel, axis_of
+from motorcost.explore.panels import (
+    BeliefPanel,
+    ExportPanel,
+    FitPanel,
+    Messages,
+    MovementPanel,
+    axis_of,
+)
 from motorcost.explore.recordings import Folder, Recording, simulated, task_names
 from motorcost.explore.scene import Setting, View, is_compiled, movements, view
+from motorcost.explore.shown import Shown
 from motorcost.explore.workers import FitSlot, Latest
 from motorcost.fitting.specification import usual_noise
 from motorcost.model.observer import SHARED_NOISE
@@ -31,6 +39,8 @@ from motorcost.tasks.supports import Support
 
 _COMPILING = "Compiling. The first picture of its kind takes a while; the next ones are quick."
 _WIDE = {"sizing_mode": "stretch_width"}
+# On a phone the last tabs would be out of sight.
+_TABS_WRAP = ":host .bk-headers-wrapper { flex-wrap: wrap; }"
 # Where the slider of the recording noise ends, as a share of the largest noise that a fit allows.
 _MOST_NOISE = 0.1
 
@@ -63,7 +73,7 @@ class Page:
         self.take.on_click(lambda _: self._take_simulated())
         self.opener = Opener(folder, self._open)
         self.status = pn.pane.HTML("", css_classes=["status"], **_WIDE)
-        self.message = pn.pane.Alert("", alert_type="warning", visible=False, **_WIDE)
+        self.messages = Messages()
         self.movement = MovementPanel(palette, self._redraw)
         self.fit = FitPanel(
             palette,
@@ -71,8 +81,14 @@ class Page:
             start=lambda: self.fitting.start(self._shown()),
             stop=lambda: self.fitting.stop(),
         )
+        self.fit.searches.param.watch(lambda _: self._write_lines(), "value")
         self.fitting = Fitting(
-            slot, self.fit, self.sliders, self.noise, later=self._later, say=self._say
+            slot,
+            self.fit,
+            self.sliders,
+            self.noise,
+            later=self._later,
+            say=partial(self.messages.say, about="fit"),
         )
         self.belief = BeliefPanel(palette, self._refresh)
         self.export = ExportPanel(lambda: (self._shown(), self._view))
@@ -83,6 +99,7 @@ class Page:
             ("One movement", self.belief.view),
             ("Export", self.export.view),
             ("Parameters", self.meaning),
+            stylesheets=[_TABS_WRAP],
             **_WIDE,
         )
         self.tabs.param.watch(lambda _: self._write_lines(), "active")
@@ -109,7 +126,7 @@ class Page:
         That column must hold the tabs itself: in a column within a column Bokeh gives the plots of
         a tab no width.
         """
-        return [self.message, self.status, self.tabs]
+        return [self.messages.view, self.status, self.tabs]
 
     def begin(self, first: str) -> None:
         """Begin to compute, with a file if `first` names one.
@@ -150,7 +167,8 @@ class Page:
             return Setting(self._task, name, values, **common)
         study, trials = self._recording.study, self._recording.trials
         number = self.belief.number
-        whole = {n: v for n, v in study.fixed.items() if n not in values and n != "dt"}
+        elsewhere = {*values, *BELIEFS, "dt"}
+        whole = {name: value for name, value in study.fixed.items() if name not in elsewhere}
         return Setting(
             self._task,
             study.task_name,
@@ -202,7 +220,8 @@ class Page:
         if again is not None:
             self._open(again)
         else:
-            self._say(f"{held.name} are data for {held.study.task_name}: there are none now.")
+            words = f"{held.name} are data for {held.study.task_name}: there are none now."
+            self.messages.say(words, "data")
 
     def _redraw(self) -> None:
         if self._view is not None:
@@ -217,7 +236,7 @@ class Page:
         if not self._begun:
             return
         shown = self._shown()
-        self._pictures.ask(partial(self._guarded, partial(self._compute, shown)))
+        self._pictures.ask(partial(self._guarded, "pictures", partial(self._compute, shown)))
         if self._recording is not None:
             values = {**shown.setting.values, SHARED_NOISE: shown.noise}
             self._make_meter(shown.setting)
@@ -225,13 +244,12 @@ class Page:
             supports, knobs = self._supports(), self.sliders.knobs
             if self.fit.free.options != list(supports):  # the beliefs came or went
                 self.fit.offer(list(supports), self.fit.free.value)
-                return
             self.fit.make_slices({n: axis_of(n, knobs.get(n), supports[n]) for n in self._free()})
             self.fitting.mark_intervals()
             job = partial(
                 self._measure, self._meter, values, tuple(self._free()), self.belief.number
             )
-            self._likelihoods.ask(partial(self._guarded, job))
+            self._likelihoods.ask(partial(self._guarded, "likelihood", job))
         self._write_lines()
 
     def _write_lines(self) -> None:
@@ -246,18 +264,20 @@ class Page:
         meter = self._meter
         if meter is None or meter.task is not task or meter.trials is not trials:
             supports = {n: s for n, s in self._supports().items() if n != SHARED_NOISE}
-            self._meter = Meter(task, trials, supports)
+            own = self._recording.study.free.get(SHARED_NOISE)
+            supports |= {} if own is None else {SHARED_NOISE: own}
+            self._meter = Meter(task, trials, supports, setting.whole)
 
     # Beside the page, in threads.
 
-    def _guarded(self, job: Callable[[], None]) -> None:
+    def _guarded(self, about: str, job: Callable[[], None]) -> None:
         """Carry out a job; what goes wrong is said on the page, which lives on."""
         try:
             job()
         except (InputError, ConvergenceError) as error:
-            self._later(partial(self._say, str(error)))
-        except Exception as error:
-            self._later(partial(self._say, f"{type(error).__name__}: {error}"))
+            self._later(partial(self.messages.say, str(error), about))
+        except Exception as error:  # whatever a task of one's own raises
+            self._later(partial(self.messages.say, f"{type(error).__name__}: {error}", about))
 
     def _compute(self, shown: Shown) -> None:
         if not is_compiled(shown.setting):
@@ -270,7 +290,7 @@ class Page:
         self, meter: Meter, values: dict[str, float], names: tuple[str, ...], trial: int
     ) -> None:
         value, count = meter.value(values), len(meter.trials)
-        self._later(partial(self.fit.show_value, value, count))
+        self._later(partial(self._show_value, value, count))
         if self._likelihoods.is_stale:
             return
         found = meter.beliefs(trial, values)
@@ -287,7 +307,7 @@ class Page:
 
         def together() -> None:
             with pn.io.unlocked():  # one message to the browser instead of one for each change
-                change()
+                self._guarded("page", change)
 
         if not self._closed:
             self._document.add_next_tick_callback(together)
@@ -302,14 +322,18 @@ class Page:
         number = self.belief.number if trials is not None else None
         if trials is not None or self.movement.has_data:
             self.movement.show_data(trials, found.place, number)
-        if not found.converged:
-            self._say("No policy was found with these values: the pictures are not to be trusted.")
+        wrong = "No policy was found with these values: the pictures are not to be trusted."
+        self.messages.say("" if found.converged else wrong, "pictures")
         took = "" if seconds is None else f" · computed in {1000 * seconds:.0f} ms"
         saved = 1 - found.cost / found.idle_cost if found.idle_cost > 0 else 0.0
         self._set_status(
             f"Expected cost <b>{found.cost:.4g}</b>, {100 * saved:.0f} % less than without "
             f"moving{took}"
         )
+
+    def _show_value(self, value: float, count: int) -> None:
+        self.messages.say("", "likelihood")
+        self.fit.show_value(value, count)
 
     def _show_beliefs(self, meter: Meter, found: Any, trial: int) -> None:
         if self._view is None or self._recording is None or trial != self.belief.number:
@@ -325,15 +349,10 @@ class Page:
     def _set_status(self, html: str) -> None:
         self.status.object = html
 
-    def _say(self, text: str) -> None:
-        """Say something in the page; nothing takes the message away."""
-        lines = "<br>".join(escape(line) for line in text.splitlines())
-        self.message.param.update(object=lines, visible=bool(text))
-
     # Data.
 
     def _open(self, opening: Callable[[str], Recording] | None) -> None:
-        self._say("")
+        self.messages.say("", "opening")
         if opening is None:
             self._have(None)
             return
@@ -343,49 +362,71 @@ class Page:
             found = opening(task_name)
             self._later(partial(self._have, found))
 
-        self._reader.ask(partial(self._guarded, read))
+        self._reader.ask(partial(self._guarded, "opening", read))
 
     def _take_simulated(self) -> None:
         if self._recording is not None:
-            self._say("There are data already: choose none first.")
+            self.messages.say("There are data already: choose none first.", "opening")
             return
         setting = self._setting()
 
         def taken() -> None:
-            found = simulated(movements(setting), setting.task, setting.task_name, DATA_FILE)
+            found = simulated(movements(setting), setting, DATA_FILE)
             self._later(partial(self._have, found))
 
-        self._reader.ask(partial(self._guarded, taken))
+        self._reader.ask(partial(self._guarded, "opening", taken))
 
     def _have(self, recording: Recording | None) -> None:
         """Work with these data from now on, or with none."""
-        keep = self.sliders.values if recording is not None and recording.is_simulated else {}
+        task = find_task(self.task.value) if recording is None else recording.study.task
+        name = self.task.value if recording is None else recording.study.task_name
+        # What a task of one's own can fail at comes before anything of the page is changed.
+        fixed = {} if recording is None else recording.study.fixed
+        problem = example_problem(task, name, fixed)
+        self._show_sliders(task, recording)
         self._recording, self._meter = recording, None
         self.fitting.forget()
-        study = None if recording is None else recording.study
-        if study is not None and study.task_name in self.task.options:
-            self.task.value = study.task_name
+        if recording is not None and name in self.task.options:
+            self.task.value = name
         trials = None if recording is None else recording.trials
-        self.sliders.show(
-            self._task,
-            keep if study is None or keep else study.fixed,
-            {} if trials is None else trials.conditions,
-        )
         self.meaning.object = self.sliders.table()
         self.opener.name_data(None if recording is None else recording.name)
         self.noise.hide()
         self.take.visible = trials is None
         self.fit.show_data(trials is not None)
-        problem = example_problem(self._task, self.task.value, {} if study is None else study.fixed)
         states = dict(zip(problem.state_names, problem.state_units, strict=True))
         self.belief.show_data(trials, states, position_states(problem.state_names)[0])
+        said = []
         if recording is not None:
+            if recording.is_study:
+                self._seed = recording.study.seed
+                self.fit.show_searches(recording.study.starts)
             self._set_noise(recording)
             self._make_meter(self._setting())
             self.fit.offer(list(self._supports()), list(recording.study.free))
-            self._say("\n".join([*recording.warnings, *recording.notes]))
+            said = [*recording.warnings, *recording.notes]
+        for about in ("likelihood", "fit", "page"):  # of the data before these
+            self.messages.say("", about)
+        self.messages.say("\n".join(said), "data")
         self._refresh()
+
+    def _show_sliders(self, task: Task, recording: Recording | None) -> None:
+        if recording is None:
+            self.sliders.show(task, {}, {})
+            return
+        given = self.sliders.values if recording.is_simulated else recording.values
+        switches = _switches(recording) if recording.is_study else {}
+        self.sliders.show(task, given, recording.trials.conditions, **switches)
 
     def _set_noise(self, recording: Recording) -> None:
         most = _MOST_NOISE * usual_noise(np.asarray(recording.trials.observed)).high
         self.noise.show(recording.usual_noise, max(most, recording.usual_noise))
+
+
+def _switches(recording: Recording) -> dict[str, Any]:
+    """How the controls stand that every task has, for a study."""
+    study = recording.study
+    return {
+        "delay": recording.delay,
+        "wrong": not BELIEFS.keys().isdisjoint({*study.fixed, *study.free}),
+    }

@@ -12,16 +12,19 @@ import panel as pn
 
 from motorcost.data.kinematics import speed
 from motorcost.explore import figures
-from motorcost.explore.exports import Shown, figure_svg, python_text, study_archive
+from motorcost.explore.exports import figure_svg, study_archive
 from motorcost.explore.knobs import Knob
 from motorcost.explore.likelihood import Slice
+from motorcost.explore.python_lines import python_text
 from motorcost.explore.scene import View
-from motorcost.fitting.fitted import Fit
+from motorcost.explore.shown import Shown
 from motorcost.inference.beliefs import Beliefs
 from motorcost.model.trials import Trials
 from motorcost.plots.style import with_unit
 from motorcost.tasks.supports import Support
 
+# Searches of a fit, unless a study has more.
+MOST_SEARCHES = 50
 _WIDE = {"sizing_mode": "stretch_width"}
 _WRAPPED = ".bk-input-group { flex-wrap: wrap; row-gap: 4px; }"
 
@@ -43,6 +46,21 @@ def _captioned(plot: Any, text: str) -> pn.Column:
     )
 
 
+class Messages:
+    """What the page says, by what it is about: a message takes the place of the one before about
+    the same, and an empty one takes it away."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self.view = pn.pane.Alert("", alert_type="warning", visible=False, **_WIDE)
+
+    def say(self, text: str, about: str) -> None:
+        """Say something about something."""
+        self._texts[about] = text
+        lines = [escape(line) for said in self._texts.values() for line in said.splitlines()]
+        self.view.param.update(object="<br>".join(lines), visible=bool(lines))
+
+
 class MovementPanel:
     """What the agent does, above what was recorded."""
 
@@ -50,7 +68,7 @@ class MovementPanel:
         self.state = pn.widgets.Select(name="State", options=[], width=160)
         self.state.param.watch(lambda _: changed(), "value")
         self.course = figures.Courses.make("course", palette)
-        self.speed = figures.Courses.make("speed", palette)
+        self.speed = figures.Courses.make("speed", palette, has_band=False)
         self.control = figures.Gains.make("control gains")
         self.filter = figures.Gains.make("filter gains")
         self.shares = figures.Shares.make(palette)
@@ -118,6 +136,8 @@ class MovementPanel:
             columns = [names.index(name) for name in place]
             speeds = np.array([speed(samples[:, columns], times) for samples in observed])
             self.speed.show_data(times, speeds, followed)
+        else:
+            self.speed.show_data(times, observed[:0, :, 0], None)
 
 
 class FitPanel:
@@ -131,13 +151,15 @@ class FitPanel:
         start: Callable[[], None],
         stop: Callable[[], None],
     ) -> None:
-        self._palette = palette
+        self._palette, self._changed, self._quiet = palette, changed, False
         self._slices: dict[str, figures.SlicePlot] = {}
         self.free = pn.widgets.CheckBoxGroup(
             name="Infer", options=[], inline=True, stylesheets=[_WRAPPED], **_WIDE
         )
-        self.free.param.watch(lambda _: changed(), "value")
-        self.searches = pn.widgets.IntInput(name="Searches", value=4, start=1, end=50, width=90)
+        self.free.param.watch(lambda _: self._quiet or self._changed(), "value")
+        self.searches = pn.widgets.IntInput(
+            name="Searches", value=4, start=1, end=MOST_SEARCHES, width=90
+        )
         self.fit = pn.widgets.Button(name="Fit", button_type="primary", width=90)
         self.stop = pn.widgets.Button(name="Stop", disabled=True, width=90)
         self.fit.on_click(lambda _: start())
@@ -166,8 +188,16 @@ class FitPanel:
         self.view = pn.Column(self.hint, self.body, **_WIDE)
 
     def offer(self, names: Sequence[str], chosen: Sequence[str]) -> None:
-        """Offer parameters to infer, some of them chosen."""
-        self.free.param.update(options=list(names), value=[n for n in names if n in chosen])
+        """Offer parameters to infer, some of them chosen; nobody is told of a change."""
+        self._quiet = True
+        try:
+            self.free.param.update(options=list(names), value=[n for n in names if n in chosen])
+        finally:
+            self._quiet = False
+
+    def show_searches(self, number: int) -> None:
+        """Set the number of searches that a study has."""
+        self.searches.param.update(end=max(MOST_SEARCHES, number), value=max(1, number))
 
     def show_data(self, is_there: bool) -> None:
         """Show the fit where there are data, otherwise how to get some."""
@@ -216,9 +246,9 @@ class FitPanel:
         self.progress.value = -1
         self.doing.object = "compiling" if is_running else ""
 
-    def show_result(self, found: Fit) -> None:
+    def show_result(self, summary: str) -> None:
         """Write what a fit found."""
-        self.result.object = f"<pre style='white-space:pre-wrap'>{escape(found.summary())}</pre>"
+        self.result.object = f"<pre style='white-space:pre-wrap'>{escape(summary)}</pre>"
 
 
 class BeliefPanel:

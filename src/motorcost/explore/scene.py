@@ -72,7 +72,7 @@ class View:
 
     - `mean`, `sd`: exact, over movements; `movements` (movement, time, state): simulated.
     - `beliefs`: the agent's estimates in the simulated movements.
-    - `speeds` (movement, time), `mean_speed`: of the place; `speed_unit`.
+    - `speeds` (movement, time), `mean_speed`: of the place.
     - `control_gains` (time, control, state), `filter_gains` (time, state, sense).
     - `cost`: expected; `idle_cost`: of an agent that does nothing; `shares`: of the cost, by what
       they are for.

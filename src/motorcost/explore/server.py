@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, MutableSet
+from html import escape
 from pathlib import Path
+from urllib.parse import urlencode
 
 import panel as pn
 from bokeh.server.server import Server
@@ -27,6 +29,23 @@ _PATIENCE = 30.0
 _OTHER_HOSTS = r"(?!(?:127\.0\.0\.1|localhost)$).*"
 # On a small screen the pictures come first.
 _STYLE = "@media (max-width: 800px) { .explore-controls { order: 2; } }"
+# The headers of tabs take the focus, but answer to clicks only. A file that is too large would end
+# the connection to the page.
+_SCRIPT = """<script>
+document.addEventListener("keydown", event => {
+  const header = event.composedPath()[0];
+  if (!header.classList?.contains("bk-tab") || !["Enter", " "].includes(event.key)) return;
+  event.preventDefault();
+  header.click();
+});
+document.addEventListener("input", event => {
+  const field = event.composedPath()[0];
+  const file = field.type == "file" ? field.files[0] : null;
+  if (!file || file.size <= MOST_BYTES) return;
+  field.value = "";
+  alert(`${file.name} is larger than MOST_MB MB: put it into the folder of the page instead.`);
+}, {capture: true});
+</script>""".replace("MOST_BYTES", str(MOST_BYTES)).replace("MOST_MB", str(MOST_BYTES // 2**20))
 
 
 class _Refused(RequestHandler):
@@ -105,9 +124,9 @@ def _page(
         title="motorcost explore", theme="dark" if dark else "default", busy_indicator=None
     )
     other = "light" if dark else "dark"
-    template.header.append(
-        pn.pane.HTML(f'<a style="color:white" href="?theme={other}">{other}</a>')
-    )
+    address = escape(urlencode({"theme": other} | ({"file": asked} if asked else {})))
+    link = f'<a style="color:white" href="?{address}">{other}</a>'
+    template.header.append(pn.pane.HTML(link + _SCRIPT))
     page = Page(folder, slot, dark=dark)
     pages.add(page)
 

@@ -108,15 +108,13 @@ class FitRun:
 
     def _work(self) -> None:
         try:
-            found = fit(**self._arguments, progress=self._tell)
+            self._done(fit(**self._arguments, progress=self._tell))
         except KeyboardInterrupt:
             self._failed("The fit was stopped before its first point.")
         except (InputError, ConvergenceError) as error:
             self._failed(str(error))
         except Exception as error:  # the page lives on, whatever a task of one's own raises
             self._failed(f"{type(error).__name__}: {error}")
-        else:
-            self._done(found)
         finally:
             self._release()
 

@@ -293,7 +293,7 @@ def _likelihood(analysis: Analysis, truth: Mapping[str, float] | None) -> Iterat
         return
     better = [profile for profile in analysis.profiles if profile.gain > AGREEMENT]
     yield Section(
-        "How sharply the data speak",
+        "How precise are the estimates?",
         "How fast the log likelihood falls on either side of each estimate. A profile chooses the "
         "other parameters best at each point, so it is flatter than a slice, which holds them.",
         [
