@@ -10,9 +10,10 @@ import numpy as np
 
 from motorcost.diagnostics.courses import CourseComparison, compared
 from motorcost.diagnostics.expectations import ExpectedTrials, expected_trials
-from motorcost.errors import ConvergenceError, InputError
+from motorcost.errors import ConvergenceError
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.information import AT_BOUND
+from motorcost.fitting.settled import require_finished
 from motorcost.tasks import parameters as declared_parameters
 
 if TYPE_CHECKING:
@@ -149,8 +150,7 @@ def plausibility(fit: Fit) -> Plausibility:
     >>> print(mc.plausibility(fit))
     The agent's position ends ...
     """
-    if fit.interrupted:
-        raise InputError("the fit was interrupted: there is no agent to look at yet")
+    require_finished(fit, "agent to look at")
     trials = expected_trials(fit, MOST_KINDS)
     expected = trials.expected
     found = np.asarray(expected.converged)
