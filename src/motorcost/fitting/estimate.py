@@ -32,7 +32,13 @@ from motorcost.fitting.leads import (
 from motorcost.fitting.nearby import maximise_and_note
 from motorcost.fitting.objective import Objective
 from motorcost.fitting.progress import Progress, silent
-from motorcost.fitting.specification import Free, check_task, check_trials, make_objective
+from motorcost.fitting.specification import (
+    Free,
+    check_task,
+    check_trials,
+    check_units,
+    make_objective,
+)
 from motorcost.fitting.starts import choose_starts, explain_no_start
 from motorcost.model.observer import ObserverLike
 from motorcost.model.trials import Trials
@@ -110,6 +116,7 @@ def fit(
     checks.one_of("method", method, METHODS)
     checks.whole("n_starts", n_starts, 0 if starts else 1, "searches from drawn points")
     objective = make_objective(task, trials, free, fixed=fixed, observer=observer)
+    check_units(objective)
     check_available(method, objective.bounds)
     if max_evaluations is not None:
         checks.whole("max_evaluations", max_evaluations, 1, "the most points a search may try")

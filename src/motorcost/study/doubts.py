@@ -45,6 +45,7 @@ def doubts(task: Task, trials: Trials, fixed: Mapping[str, Any]) -> tuple[str, .
         turned=len(viewed.channels) == 1,
         default_goal=default,
         leads=trials.lead > 0,
+        of_arrays=True,
     )
     return suspicions_of_trials(inspected, ("all",) * len(trials))
 

@@ -62,11 +62,6 @@ def _function_in(path: Path, function: str) -> Task:
     return task
 
 
-def defaults_of(task: Task) -> dict[str, Any]:
-    """The defaults of a task's declared parameters; empty for a task that declares none."""
-    return tasks.defaults(task) if hasattr(task, "parameters") else {}
-
-
 def make_problem(task: Task, name: str, values: Mapping[str, Any]) -> Problem:
     """The problem that a task makes; raises if it makes something else."""
     problem = task(**values)

@@ -4,6 +4,8 @@ In the order of reading:
 
 - `supports`: the values that a parameter can have, and what is known of it in advance.
 - `declare`: the declaration of a task's parameters.
+- `targets`: how far away the targets of trials are; `plausible_units`: units of recordings that
+  were not given, or that cannot be right for a task.
 - `delayed`: a task with senses that arrive late.
 - `reaching`, `planar_reaching`, `posture`, `saccade`, `planar_saccade`, `tracking`: one task each,
   made of `motorcost.parts`; `pursuit`, `random_problem`.
