@@ -13,7 +13,7 @@ from motorcost.errors import InputError
 from motorcost.fitting.derivative_free import METHODS
 from motorcost.study.named_texts import items, pairs
 from motorcost.study.task_lookup import TASKS
-from motorcost.tasks.declare import parameters
+from motorcost.tasks.declarations import parameters
 from motorcost.tasks.supports import LogUniform, Support
 
 _TASKS = ", ".join(TASKS)

@@ -22,7 +22,7 @@ from motorcost.errors import InputError
 from motorcost.io.files import printable
 from motorcost.study.named_texts import items
 from motorcost.study.settings import Study
-from motorcost.tasks.delayed import delayed
+from motorcost.tasks.late_senses import delayed
 from motorcost.tasks.supports import Support
 
 if TYPE_CHECKING:

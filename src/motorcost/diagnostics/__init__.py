@@ -7,7 +7,7 @@ from motorcost.diagnostics.comparison import Comparison, compare, cross_validate
 from motorcost.diagnostics.design_check import DesignCheck
 from motorcost.diagnostics.designing import design
 from motorcost.diagnostics.designs import Allocation, Design
-from motorcost.diagnostics.plausibility import Plausibility, plausibility
+from motorcost.diagnostics.plausible import Plausibility, plausibility
 from motorcost.diagnostics.precision import Precision, expected_precision
 from motorcost.diagnostics.replicates import simulate_like
 from motorcost.diagnostics.resampling import Bootstrap, bootstrap

@@ -38,7 +38,7 @@ from motorcost.fitting.progress import Progress, silent
 from motorcost.fitting.specification import Free
 from motorcost.model.observer import ObserverLike
 from motorcost.model.trials import Trials
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 # What a parameter's error still is with so many times more trials, no experiment will tell.
 MANY_TIMES = 10_000

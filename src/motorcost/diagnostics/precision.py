@@ -26,7 +26,7 @@ from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
 from motorcost.model.trials import Trials
 from motorcost.tasks import parameters
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 from motorcost.tasks.supports import Support
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from motorcost.study.document import read_document
 from motorcost.study.overview import look_at
 from motorcost.study.settings import Study
 from motorcost.study.task_lookup import TASKS, example_problem, find_task
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 STUDY = ".toml"
 DATA = tuple(ending for format in FORMATS for ending in format.endings)

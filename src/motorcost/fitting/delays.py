@@ -16,7 +16,7 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.tasks.delayed import Delay
+from motorcost.tasks.late_senses import Delay
 
 if TYPE_CHECKING:
     from motorcost.fitting.fitted import Fit

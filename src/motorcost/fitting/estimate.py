@@ -42,8 +42,8 @@ from motorcost.fitting.specification import (
 from motorcost.fitting.starts import choose_starts, explain_no_start
 from motorcost.model.observer import ObserverLike
 from motorcost.model.trials import Trials
-from motorcost.tasks.declare import Task
-from motorcost.tasks.delayed import Delay, delayed
+from motorcost.tasks.declarations import Task
+from motorcost.tasks.late_senses import Delay, delayed
 
 # What `progress` is told while searches climb; other words name what follows.
 SEARCHING = "searching"

@@ -44,7 +44,7 @@ from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve, solve_each
 from motorcost.model.trials import Trials
 from motorcost.numerics.compiling import lean_jit
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 from motorcost.tasks.supports import Support
 
 if TYPE_CHECKING:

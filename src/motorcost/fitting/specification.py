@@ -25,7 +25,7 @@ from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials, trials_in_model_units
 from motorcost.tasks import parameter_units, typical_values
 from motorcost.tasks import parameters as declared_parameters
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 from motorcost.tasks.plausible_units import (
     check_scale,
     note_of_assumed,

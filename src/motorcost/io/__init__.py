@@ -1,7 +1,7 @@
 """Reading and writing behaviour."""
 
 from motorcost.io.files import check_folder, check_writable, written_whole
-from motorcost.io.read import read
+from motorcost.io.reading import read
 from motorcost.io.registry import Format, formats
 from motorcost.io.tables import from_frame
 from motorcost.io.tidy import to_frame, write_csv

@@ -46,7 +46,7 @@ from motorcost.posterior.population import (
 from motorcost.posterior.priors import Prior
 from motorcost.posterior.result import Posterior
 from motorcost.posterior.words import verdicts_of_chains
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 # The SD, on the search scale, of the wide prior of people by themselves; of a parameter that is not
 # on a log scale, as a part of its width.

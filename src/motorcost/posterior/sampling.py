@@ -36,7 +36,7 @@ from motorcost.posterior.smc import sample_smc
 from motorcost.posterior.target import Target
 from motorcost.posterior.words import convergence_table, mixing, verdicts_of_chains
 from motorcost.tasks import parameters as declared_parameters
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 Priors = Mapping[str, Any] | Sequence[str]
 SamplingMethod = Literal["nuts", "smc", "laplace"]

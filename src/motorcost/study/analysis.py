@@ -36,8 +36,8 @@ from motorcost.study.doubts import doubts
 from motorcost.study.overview import look_at
 from motorcost.study.preparation import StepRecord
 from motorcost.study.settings import Study
-from motorcost.tasks.declare import Task
-from motorcost.tasks.delayed import Delay
+from motorcost.tasks.declarations import Task
+from motorcost.tasks.late_senses import Delay
 
 if TYPE_CHECKING:
     from motorcost.plots.style import CaptionedFigure

@@ -18,7 +18,7 @@ from motorcost.study.document import Document, read_document
 from motorcost.study.selection import trial_range
 from motorcost.study.settings import check_bootstrap, check_method
 from motorcost.study.task_lookup import example_problem, find_task
-from motorcost.tasks.declare import Task, defaults_of
+from motorcost.tasks.declarations import Task, defaults_of
 from motorcost.tasks.supports import Support
 
 

@@ -24,7 +24,7 @@ from motorcost.study.preparation import Prepared, StepRecord, prepared, sampling
 from motorcost.study.selection import with_selection
 from motorcost.study.settings import Study
 from motorcost.study.suspicions import Inspected, suspicions
-from motorcost.tasks.declare import Task, defaults_of, parameters
+from motorcost.tasks.declarations import Task, defaults_of, parameters
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -12,7 +12,7 @@ from motorcost.errors import InputError
 from motorcost.model import units
 from motorcost.study.settings import Study
 from motorcost.study.task_lookup import example_problem
-from motorcost.tasks.declare import defaults_of
+from motorcost.tasks.declarations import defaults_of
 
 # Beginnings of the names of conditions that are the coordinates of a goal.
 _GOALS = ("target", "goal", "end")

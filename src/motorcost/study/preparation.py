@@ -16,7 +16,7 @@ from motorcost.fitting.specification import takes_arguments
 from motorcost.model.problem import Problem
 from motorcost.study.leaving_out import least, most
 from motorcost.study.selection import Step, keep_only, keep_range
-from motorcost.tasks.declare import Task, defaults_of, parameter_units
+from motorcost.tasks.declarations import Task, defaults_of, parameter_units
 from motorcost.tasks.plausible_units import check_scale, note_of_assumed, wanted_units
 from motorcost.tasks.targets import numeric
 

@@ -23,8 +23,8 @@ from motorcost.model.trials import Trials
 from motorcost.study.cuts import check_cuts
 from motorcost.study.preparation import ForModel, Prepared, check_steps, prepared
 from motorcost.study.task_lookup import example_problem, find_task
-from motorcost.tasks.declare import Task
-from motorcost.tasks.delayed import Delay
+from motorcost.tasks.declarations import Task
+from motorcost.tasks.late_senses import Delay
 from motorcost.tasks.supports import Support
 
 Files = Path | str | Sequence[Path | str]

@@ -13,7 +13,7 @@ import jax
 from motorcost import checks, tasks
 from motorcost.errors import InputError
 from motorcost.model.problem import Problem
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 TASKS = (
     "reaching",

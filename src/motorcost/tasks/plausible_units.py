@@ -9,7 +9,7 @@ import numpy as np
 
 from motorcost.errors import InputError
 from motorcost.model.problem import Problem
-from motorcost.tasks.declare import Task, defaults_of, parameter_units
+from motorcost.tasks.declarations import Task, defaults_of, parameter_units
 from motorcost.tasks.targets import TARGETS, distances
 
 # Beyond this ratio of a recording's extent to the target's distance, units are wrong.
