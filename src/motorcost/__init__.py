@@ -35,6 +35,7 @@ from motorcost.diagnostics import (
 )
 from motorcost.errors import ConvergenceError, InputError, PrecisionError
 from motorcost.fitting import baselines
+from motorcost.fitting.delays import DelayFit
 from motorcost.fitting.estimate import fit
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.information import Direction
@@ -83,6 +84,7 @@ __all__ = [
     "Calibration",
     "Comparison",
     "ConvergenceError",
+    "DelayFit",
     "Design",
     "Direction",
     "ExactLogLikelihood",

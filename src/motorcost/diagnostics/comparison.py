@@ -14,7 +14,7 @@ from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.objective import DataSets
-from motorcost.fitting.settled import require_maximum
+from motorcost.fitting.settled import require_fit, require_maximum
 from motorcost.markup import html_table
 
 if TYPE_CHECKING:
@@ -136,6 +136,11 @@ def compare(fits: Mapping[str, Fit], *, key: Any = None, folds: int = 5) -> Comp
     >>> found.best.name
     'effort'
     """
+    checks.instance(
+        "fits", fits, Mapping, "a mapping from names to fits", 'as in mc.compare({"one": fit})'
+    )
+    for name, fit in fits.items():
+        require_fit(f"fits[{name!r}]", fit)
     if not fits:
         raise InputError("there are no fits to compare")
     first = next(iter(fits.values())).objective.trials

@@ -35,6 +35,20 @@ class DelayFit:
     - `log_likelihood`: -inf if the trials contradict the model.
     - `starts`, `agreed`: the number of searches, and how many found the maximum.
     - `converged`: whether the search settled at a maximum.
+
+    Examples
+    --------
+    >>> compared = mc.fit(
+    ...     mc.tasks.reaching,
+    ...     positions,
+    ...     ["effort"],
+    ...     observer=camera,
+    ...     n_starts=1,
+    ...     delay=[0, 1],
+    ...     key=jax.random.key(1),
+    ... )
+    >>> [tried.delay for tried in compared.delays]
+    [0, 1]
     """
 
     delay: int | str

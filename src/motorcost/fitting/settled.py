@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from motorcost import checks
 from motorcost.errors import InputError
 
 if TYPE_CHECKING:
     from motorcost.fitting.fitted import Fit
+
+
+def require_fit(name: str, value: Any) -> None:
+    """Raise unless an argument is a fit."""
+    from motorcost.fitting.fitted import Fit  # which imports this module
+
+    advice = "mc.fit(task, trials, free, key=key) makes one, mc.load(path) reads a saved one"
+    checks.instance(name, value, Fit, "a Fit", advice)
 
 
 def require_finished(fit: Fit, what: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from motorcost import checks
 from motorcost.diagnostics import (
     Adequacy,
     Bootstrap,
@@ -147,6 +148,13 @@ def analyse(
     >>> analysis.fit.names
     ('effort',)
     """
+    checks.instance(
+        "study",
+        study,
+        Study,
+        "a Study",
+        'mc.Study.read("study.toml") reads one, mc.Study(file, task, free) makes one',
+    )
     tell = silent if progress is None else progress
     tell("reading", 0, None)
     prepared = study.prepared()

@@ -219,6 +219,13 @@ def look(
     >>> len(found.to_frame())
     8
     """
+    checks.instance(
+        "source",
+        source,
+        (Study, Movements, Path, str),
+        "a study, recordings (Movements) or a file",
+        "mc.fit notes what looks wrong with Trials",
+    )
     if isinstance(source, Movements):
         if task is not None:
             raise InputError("task needs a file or a study: movements are looked at as they are")
