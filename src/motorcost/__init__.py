@@ -12,7 +12,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from motorcost import parts, tasks
-from motorcost.data.movements import Movements, concatenate_movements
+from motorcost.data.joining import concatenate_movements
+from motorcost.data.movements import Movements
 from motorcost.diagnostics import (
     Adequacy,
     Approximation,

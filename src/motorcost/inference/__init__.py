@@ -2,6 +2,7 @@
 
 In reading order:
 
+- `agreement`: whether trials agree with a problem and its observer.
 - `grouping`: from what a user hands in to groups of trials that share problems.
 - `elimination`: condition a Gaussian on one sample, channel by channel; contradictions.
 - `structure`: what can be known of problems before a program is compiled.

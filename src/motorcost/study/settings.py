@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from motorcost import checks
-from motorcost.data.movements import Movements, concatenate_movements
+from motorcost.data.joining import concatenate_movements
+from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.fitting.delays import delays_of
 from motorcost.fitting.derivative_free import METHODS, Method, check_installed
