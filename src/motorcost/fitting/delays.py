@@ -16,14 +16,14 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.errors import InputError
+from motorcost.fitting.intervals import drop_of
 from motorcost.tasks.late_senses import Delay
 
 if TYPE_CHECKING:
     from motorcost.fitting.fitted import Fit
 
-# Half the 95 % quantile of chi-squared with one degree of freedom: delays whose log likelihood is
-# within so much of the best are within the interval.
-WITHIN = 1.92
+# Delays whose log likelihood is within so much of the best are within the 95 % interval.
+WITHIN = drop_of(0.95)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,9 @@ def delay_choice_in_words(tried: Sequence[DelayFit]) -> str:
         if found is not best and best.log_likelihood - found.log_likelihood < WITHIN
     ]
     also = (
-        f"; within {WITHIN} of it: {', '.join(near)}" if near else f"; no other is within {WITHIN}"
+        f"; within {WITHIN:.2f} of it: {', '.join(near)}"
+        if near
+        else f"; no other is within {WITHIN:.2f}"
     )
     return (
         f"of {len(tried)} delays (in steps), {best.delay} was chosen, with the log likelihood "
