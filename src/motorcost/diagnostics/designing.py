@@ -40,7 +40,7 @@ from motorcost.model.observer import ObserverLike
 from motorcost.model.trials import Trials
 from motorcost.tasks.declarations import Task
 
-# What a parameter's error still is with so many times more trials, no experiment will tell.
+# A parameter is called undetermined if its error stays large with this many times more trials.
 MANY_TIMES = 10_000
 
 

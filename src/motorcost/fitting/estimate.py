@@ -183,7 +183,7 @@ def _with_leads(
 ) -> Fit:
     """The fit with the best of several leads."""
     check_trials(trials)
-    # All before the first fit: a lead that is too long is told at once.
+    # Check all leads before the first fit.
     of_leads = {t.lead_steps: t for t in (trials.with_lead(seconds) for seconds in leads)}
     if len(of_leads) == 1:
         return of_trials(trials.with_lead(leads[0]), starts=starts)

@@ -1,4 +1,4 @@
-"""Profile likelihood: how far a parameter can go before the data object, whatever the others do."""
+"""Profile likelihood: the log likelihood along one parameter, maximised over the others."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Models = tuple[Problem, Policy | None, Observer]
 
 Kind = tuple[int, tuple[Any, ...]]  # a length, and a value for each condition
 
-# The name under which a task is handed what its kind of trials has of its own (see `group_trials`).
+# The keyword under which a task receives the parameter values of one kind of trials.
 OWN = "what the kind has of its own"
 
 # Lengths of trials that run together: the longest is at most so many times the shortest.
@@ -52,8 +52,8 @@ _ALIKE_IN_LENGTH = 3.0
 # times the number of trials.
 _PADDED_TRIALS = 4
 
-# So many problems are made one after the other in NumPy, which takes 2 ms for each; to make them
-# together compiles some fifteen operations.
+# Up to this number of problems are made one by one in NumPy (2 ms each); making them together
+# compiles about fifteen operations.
 _MOST_ONE_BY_ONE = 100
 
 

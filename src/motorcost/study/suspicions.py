@@ -17,8 +17,8 @@ from motorcost.tasks.plausible_units import unit_in_a_study, unit_in_python
 _MISSED = 0.8
 # Farther than this fraction of the way, they end short of it.
 _SHORT = 0.25
-# Movements that stop on the straight way to the goal have covered, with what is left, the distance
-# to it. So many times that, and they went elsewhere.
+# Path covered plus distance left, relative to the start-goal distance; above this, movements did
+# not go straight to the goal.
 _DETOUR = 1.1
 # Ends that miss goals in several directions all by the same vector, but for this fraction of it,
 # have an offset, which counts from this fraction of the way to the goal.

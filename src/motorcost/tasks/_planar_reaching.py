@@ -171,7 +171,7 @@ def _require_a_way(target_x: Any, target_y: Any) -> None:
 
 
 def _require_parts(without: Mapping[str, Any], vision_delay: int) -> None:
-    """Raise if something is given of a part that there is not."""
+    """Raise if an option is given whose via-point, field or vision is missing."""
     needs = {
         "via": "a via-point: via_x, via_y and via_time",
         "adaptation": "a field: curl, viscosity, load_x or load_y",
