@@ -295,7 +295,7 @@ def test_the_checksum_tells_changes_and_nothing_else():
         one.select(["y", "x"]),
         dataclasses.replace(one, times=tuple(time + 1 for time in one.times)),
     ]
-    assert len({one.checksum(), *(each.checksum() for each in changed)}) == 7
+    assert len({one.checksum(), *(other.checksum() for other in changed)}) == 7
 
 
 @pytest.mark.parametrize(
