@@ -10,8 +10,8 @@ import jax
 
 import motorcost as mc
 from motorcost.posterior.arviz_groups import arviz
-from motorcost.tasks.declare import Task
-from motorcost.tasks.delayed import delayed
+from motorcost.tasks.declarations import Task
+from motorcost.tasks.late_senses import delayed
 
 # Coarse steps, so that the comparison takes minutes.
 STEP = 0.03

@@ -120,6 +120,7 @@ SLOW = {
     "Approximation",
     "Bootstrap",
     "Calibration",
+    "DelayFit",
     "Design",
     "ExactLogLikelihood",
     "LeadFit",

@@ -1,6 +1,8 @@
 """What `import motorcost` offers."""
 
+import importlib
 import inspect
+import pkgutil
 import subprocess
 import sys
 import tomllib
@@ -32,11 +34,18 @@ def test_every_name_is_there_and_documented(name):
         assert found.__doc__ != found.__mro__[1].__doc__
 
 
-def test_modules_hide_no_functions():
-    assert inspect.isfunction(mc.fit)
-    assert inspect.isfunction(mc.simulate)
-    assert inspect.isclass(mc.Study)
-    assert mc.load.__module__ == "motorcost.io.fits"
+PACKAGES = [
+    "motorcost",
+    *(found.name for found in pkgutil.walk_packages(mc.__path__, "motorcost.") if found.ispkg),
+]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_has_the_name_of_a_function_beside_it(package):
+    """The function would hide the module, or the module the function once it is imported."""
+    package = importlib.import_module(package)
+    for module in pkgutil.iter_modules(package.__path__):
+        assert not inspect.isroutine(getattr(package, module.name, None)), module.name
 
 
 def test_unknown_names_are_said():

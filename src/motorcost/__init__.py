@@ -12,7 +12,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from motorcost import parts, tasks
-from motorcost.data.movements import Movements, concatenate_movements
+from motorcost.data.joining import concatenate_movements
+from motorcost.data.movements import Movements
 from motorcost.diagnostics import (
     Adequacy,
     Approximation,
@@ -35,6 +36,7 @@ from motorcost.diagnostics import (
 )
 from motorcost.errors import ConvergenceError, InputError, PrecisionError
 from motorcost.fitting import baselines
+from motorcost.fitting.delays import DelayFit
 from motorcost.fitting.estimate import fit
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.information import Direction
@@ -83,6 +85,7 @@ __all__ = [
     "Calibration",
     "Comparison",
     "ConvergenceError",
+    "DelayFit",
     "Design",
     "Direction",
     "ExactLogLikelihood",

@@ -300,6 +300,16 @@ def takes(what: str, function: Any, /, *positional: str, **by_name: Any) -> None
     raise InputError(f"{what} is called with ({arguments}), {refusals[0]}")
 
 
+def instance(
+    name: str, value: Any, kind: type | tuple[type, ...], needed: str, advice: str
+) -> None:
+    """Raise unless `value` is of a class, which `needed` names, as in "a Fit"; `advice` says how to
+    get one."""
+    if not isinstance(value, kind):
+        got = _brief(value) if isinstance(value, (str, int, float)) else type(value).__name__
+        raise InputError(f"{name} must be {needed}, got {got}: {advice}")
+
+
 def one_of(what: str, name: str, known_names: Sequence[str]) -> str:
     """Return `name` if it is among `known_names`; otherwise raise, with the most similar ones."""
     if name in known_names:

@@ -15,7 +15,7 @@ SMALL = ("simulate", "reaching", "--set", "steps=5", "--trials", "2")
 
 def motorcost(*arguments, **environment):
     """The command in a new process, with the user's variables changed; None removes one."""
-    known = {name: it for name, it in (os.environ | environment).items() if it is not None}
+    known = {name: value for name, value in (os.environ | environment).items() if value is not None}
     command = [sys.executable, "-m", "motorcost", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env=known, check=False)
 

@@ -43,8 +43,9 @@ def same(first, second):
     assert list(first.conditions) == list(second.conditions)
     for name, values in first.conditions.items():
         assert_array_equal(values, second.conditions[name])
-    for one, other in zip(first.samples + first.times, second.samples + second.times, strict=True):
-        assert_array_equal(one, other)
+    arrays = zip(first.samples + first.times, second.samples + second.times, strict=True)
+    for array, expected in arrays:
+        assert_array_equal(array, expected)
 
 
 def test_formats_are_listed(run, monkeypatch):

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import motorcost as mc
-from motorcost.data.movements import Movements, concatenate_movements
+from motorcost.data.joining import concatenate_movements
+from motorcost.data.movements import Movements
 
 
 def minimum_jerk(start, goal, duration=0.5, wait=0.3, rate=200.0):
@@ -294,7 +295,7 @@ def test_the_checksum_tells_changes_and_nothing_else():
         one.select(["y", "x"]),
         dataclasses.replace(one, times=tuple(time + 1 for time in one.times)),
     ]
-    assert len({one.checksum(), *(each.checksum() for each in changed)}) == 7
+    assert len({one.checksum(), *(other.checksum() for other in changed)}) == 7
 
 
 @pytest.mark.parametrize(

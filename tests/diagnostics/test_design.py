@@ -15,6 +15,7 @@ from motorcost.diagnostics.candidates import make_candidates, make_setting
 from motorcost.diagnostics.design_check import DesignCheck
 from motorcost.diagnostics.designing import _allocated, _best_step, _noted
 from motorcost.diagnostics.designs import BATCHES
+from motorcost.diagnostics.precision import wide_supports
 from motorcost.diagnostics.replicates import samples_at
 from motorcost.diagnostics.trial_information import TrialInformation, trial_information
 from motorcost.fitting.objective import scores
@@ -296,3 +297,18 @@ def test_a_design_beats_equal_allocation_in_simulated_experiments():
         assert abs(np.log(check.spread[name] / error)) < 4 * check.spread_error
         equal = found.equal.relative_errors[name]
         assert abs(np.log(check.equal_spread[name] / equal)) < 4 * check.spread_error
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "value", "expected"),
+    [
+        (mc.tasks.planar_reaching, "adaptation", 2.0, mc.Uniform(-0.5, 4.0)),
+        (mc.tasks.posture, "stiffness", 6000.0, mc.Uniform(-5e3, 16e3)),
+        (mc.tasks.posture, "stiffness", -6000.0, mc.Uniform(-16e3, 5e3)),
+        (mc.tasks.reaching, "effort", 0.1, mc.LogUniform(1e-8, 1.0)),
+        (mc.tasks.reaching, "effort", 1e-5, mc.LogUniform(1e-8, 1e-2)),
+    ],
+)
+def test_a_usual_support_is_widened_on_its_own_scale(task, name, value, expected):
+    trials = mc.Trials.recorded(np.zeros((1, 3, 1)), dt=0.01)
+    assert wide_supports(task, [name], {name: value}, None, trials) == {name: expected}

@@ -10,10 +10,11 @@ from scipy.optimize import minimize
 
 import motorcost as mc
 from made import made_adequacy, made_fit, recorded
-from motorcost.diagnostics import Channel, Precision
+from motorcost.diagnostics import Channel, Precision, resampling
 from motorcost.diagnostics.checking import groups_of
 from motorcost.diagnostics.replicates import filtered_experiments, replicated_samples
 from motorcost.fitting.objective import scores
+from motorcost.fitting.optimise import Found
 from motorcost.fitting.specification import make_objective
 from strategies import in_time
 
@@ -184,6 +185,33 @@ def test_bad_folds(fit):
     for ask in (mc.cross_validate, mc.bootstrap, mc.check_fit):
         with pytest.raises(mc.InputError, match="interrupted"):
             ask(stopped, key=KEY)
+
+
+def test_without_a_maximum_there_is_no_bootstrap_and_no_cross_validation(fit):
+    unsettled = replace(fit, converged=False)
+    for ask, what in ((mc.cross_validate, "cross-validation"), (mc.bootstrap, "bootstrap")):
+        message = f"the search did not settle at a maximum: there is no {what}"
+        with pytest.raises(mc.InputError, match=message):
+            ask(unsettled, key=KEY)
+    (row,) = mc.compare({"unsettled": unsettled}, key=KEY).rows
+    assert row.cross_validated is None
+
+
+def test_searches_that_do_not_settle_are_no_estimates_of_a_bootstrap(fit, monkeypatch):
+    def refitted(converged, interrupted=False):
+        found = [Found(fit.point + i, 0.0, 1, yes, "") for i, yes in enumerate(converged)]
+        monkeypatch.setattr(resampling, "refit", lambda *_, **__: (found, interrupted))
+        return mc.bootstrap(fit, key=KEY, n=len(converged), kind="trials")
+
+    again = refitted([True, False, True])
+    assert_allclose(again.points, [fit.point, fit.point + 2])
+    assert again.unsettled == 1
+    assert "The search of 1 further experiment did not settle." in again.plot().caption
+    assert refitted([True, False, True], interrupted=True).unsettled == 0
+    with pytest.raises(mc.ConvergenceError, match="1 of 2 searches of the bootstrap settled"):
+        refitted([True, False])
+    with pytest.raises(KeyboardInterrupt):
+        refitted([True, False], interrupted=True)
 
 
 # --- adequacy ---

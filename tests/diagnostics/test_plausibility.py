@@ -10,7 +10,7 @@ import motorcost as mc
 from made import made_fit, made_plausibility, recorded
 from motorcost.diagnostics.courses import CourseComparison
 from motorcost.diagnostics.expectations import expected_trials, representative
-from motorcost.diagnostics.plausibility import implausible_body
+from motorcost.diagnostics.plausible import implausible_body
 
 KEY = jax.random.key(0)
 STEPS, NOISE = 30, 1e-3

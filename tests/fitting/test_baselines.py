@@ -22,7 +22,7 @@ def noisy(scale=1.0, steps=8):
 
 def dense_likelihood(problem, observer, samples):
     _, _, mean, cov, _ = naive.dense(problem, mc.solve(problem), observer)
-    return [multivariate_normal(mean, cov).logpdf(np.ravel(one)) for one in samples]
+    return [multivariate_normal(mean, cov).logpdf(np.ravel(trial)) for trial in samples]
 
 
 def test_without_signal_noise_it_is_the_dense_gaussian():

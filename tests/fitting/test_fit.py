@@ -204,7 +204,8 @@ def test_methods_without_gradients_find_the_same(fit, trials, method):
 def test_the_same_key_gives_the_same(fit, trials):
     again = mc.fit(mc.tasks.reaching, trials, FREE, observer=SEEN, n_starts=3, key=KEY)
     assert again.estimates == fit.estimates
-    assert [one.evaluations for one in again.starts] == [one.evaluations for one in fit.starts]
+    evaluations = [[search.evaluations for search in found.starts] for found in (again, fit)]
+    assert evaluations[0] == evaluations[1]
 
 
 def test_agreement_counts_the_starts_that_came_as_high(fit):

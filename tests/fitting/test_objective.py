@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import motorcost as mc
 import naive
 from motorcost.fitting.objective import DataSets, evaluate, scores
-from motorcost.fitting.specification import make_objective
+from motorcost.fitting.specification import check_units, make_objective
 from motorcost.inference.grouping import group_trials
 from strategies import SHAPES, in_time, make_problem
 
@@ -541,3 +541,30 @@ def test_trials_in_other_units_are_converted_and_it_is_noted():
     angles = mc.Trials.recorded(samples, dt=0.01, channels={"position": "deg"})
     with pytest.raises(mc.InputError, match="'position' is angle in deg: it cannot be in m"):
         make_objective(USUAL, angles, ["effort"], observer=seen)
+
+
+def recorded(size, **channels):
+    """Two straight movements of this size."""
+    samples = np.linspace(0.0, size, 8)[None, :, None].repeat(2, axis=0)
+    return mc.Trials.recorded(samples, dt=0.01, channels=channels or ["position"])
+
+
+@pytest.mark.parametrize("channels", [{}, {"position": "m"}])
+def test_trials_that_cannot_be_in_the_unit_of_the_target_are_not_fitted(channels):
+    with pytest.raises(mc.InputError, match=r"position covers 100 m in a trial, but the target is"):
+        mc.fit(USUAL, recorded(100.0, **channels), ["effort"], key=jax.random.key(0))
+    check_units(make_objective(USUAL, recorded(0.1, **channels), ["effort"]))
+
+
+def test_simulated_trials_may_hardly_move():
+    """Expected errors and calibrations simulate agents that do not get to the target."""
+    model = make_objective(USUAL, recorded(1e-4), ["effort"])
+    with pytest.raises(mc.InputError, match=r"position covers 0\.0001 m"):
+        check_units(model)
+
+
+def test_units_that_are_taken_for_granted_are_noted():
+    without = recorded(0.1).with_conditions(target=0.1)
+    notes = ("no units were given; taken for granted: position in m, target in m",)
+    assert make_objective(USUAL, without, ["effort"]).notes == notes
+    assert make_objective(USUAL, recorded(0.1, position="m"), ["effort"]).notes == ()

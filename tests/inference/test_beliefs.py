@@ -25,14 +25,14 @@ def test_beliefs_are_those_of_the_dense_gaussian(case):
     samples = np.where(rng.random(trials.observed.shape) < 0.2, np.nan, trials.observed)
     beliefs = mc.track_beliefs(problem, samples, observer=observer, smooth=smooth)
     mean, cov, seen_mean, seen_cov, cross = naive.dense(problem, policy, observer)
-    for i, one in enumerate(samples.reshape(2, -1)):
+    for i, trial in enumerate(samples.reshape(2, -1)):
         for t in range(T):
-            there = ~np.isnan(one)
+            there = ~np.isnan(trial)
             if not smooth:
                 there[2 * (t + 1) :] = False
             gain = cross[:, there] @ np.linalg.inv(seen_cov[np.ix_(there, there)])
             at = slice(t * 2 * n, (t + 1) * 2 * n)
-            expected = (mean + gain @ (one - seen_mean)[there])[at]
+            expected = (mean + gain @ (trial - seen_mean)[there])[at]
             spread = (cov - gain @ cross[:, there].T)[at, at]
             assert_allclose(beliefs.state_mean[i, t], expected[:n], rtol=1e-7, atol=1e-8)
             assert_allclose(beliefs.mean[i, t], expected[n:], rtol=1e-7, atol=1e-8)

@@ -92,7 +92,7 @@ def test_whether_samples_are_missing_may_be_known_late(plain):
     def compiled(samples):
         return mc.log_likelihood(problem, samples, observer=observer, per_trial=True)
 
-    for each in (trials, hole):
-        known = mc.log_likelihood(problem, each, observer=observer, per_trial=True)
-        assert_allclose(compiled(each), known, rtol=1e-12)
+    for samples in (trials, hole):
+        known = mc.log_likelihood(problem, samples, observer=observer, per_trial=True)
+        assert_allclose(compiled(samples), known, rtol=1e-12)
     assert_allclose(compiled(trials)[1:], compiled(hole)[1:], rtol=1e-12)

@@ -31,7 +31,7 @@ def test_a_lead_is_the_longer_trial_without_its_first_samples():
     each = mc.log_likelihood(problem, late.with_lead(LEAD * 0.01), observer=CAMERA, per_trial=True)
     hidden = np.array(whole.observed)
     hidden[:, :LEAD] = np.nan
-    loop = [naive.log_likelihood(problem, policy, CAMERA(problem), one) for one in hidden]
+    loop = [naive.log_likelihood(problem, policy, CAMERA(problem), trial) for trial in hidden]
     assert_allclose(each, loop, rtol=1e-10)
     same = mc.log_likelihood(problem, whole.observed_from(LEAD), observer=CAMERA, per_trial=True)
     assert_array_equal(each, same)

@@ -97,8 +97,8 @@ def test_saccades_without_both_ends_are_left_out(tmp_path):
 
 def test_flint_by_hand(tmp_path):
     trial = np.zeros((1, 2), dtype=[("Time", object), ("HandPos", object)])
-    for each in trial[0]:
-        each["Time"], each["HandPos"] = np.arange(4.0)[:, None], np.ones((4, 2))
+    for row in trial[0]:
+        row["Time"], row["HandPos"] = np.arange(4.0)[:, None], np.ones((4, 2))
     subject = np.zeros((1, 1), dtype=[("Trial", object)])
     subject[0, 0]["Trial"] = trial
     scipy.io.savemat(tmp_path / "Flint_2012_e1.mat", {"Subject": subject})
@@ -130,7 +130,7 @@ def test_pointing_as_a_model_takes_it(who):
         (np.abs(reaches.conditions["target"] / 0.00026 - [[400], [550], [700]]) < 60).any(0).all()
     )
     cut = reaches.cut(0.05, channels=("position", "lateral"))
-    ends = np.array([one[-1, 0] for one in cut.samples]) / cut.conditions["target"]
+    ends = np.array([samples[-1, 0] for samples in cut.samples]) / cut.conditions["target"]
     assert np.median(ends) == pytest.approx(1, abs=0.15)
     durations = [time[-1] - time[0] for time in cut.times]
     assert 0.2 < np.median(durations) < 1.5
@@ -149,8 +149,8 @@ def test_saccades_as_recorded(who):
     large = turned.keep(turned.conditions["target"] > 5, "small")
     cut = large.cut(30.0, channels=("position", "lateral"), smooth=0.003)
     peaks = [
-        np.nanmax(kinematics.speed(one, time, 0.003))
-        for one, time in zip(cut.samples, cut.times, strict=True)
+        np.nanmax(kinematics.speed(samples, time, 0.003))
+        for samples, time in zip(cut.samples, cut.times, strict=True)
     ]
     # The main sequence: larger saccades are faster and last longer.
     durations = np.array([time[-1] - time[0] for time in cut.times])

@@ -104,7 +104,7 @@ def test_several_columns_may_tell_trials_apart(tmp_path):
     text = "subject,trial,time,x\n1,1,0,1\n1,1,1,2\n2,1,0,3\n2,1,1,4\n1,2,0,5\n1,2,1,6\n"
     movements = mc.io.read(written(tmp_path / "a.csv", text), trial=["subject", "trial"])
     assert movements.labels == ("1/1", "2/1", "1/2")
-    assert [one[0, 0] for one in movements.samples] == [1, 3, 5]
+    assert [samples[0, 0] for samples in movements.samples] == [1, 3, 5]
 
 
 def test_a_single_trial_needs_no_column(tmp_path):
@@ -146,7 +146,7 @@ def test_many_kinds_of_text(content, tmp_path):
 )
 def test_what_was_done_is_noted(text, note, tmp_path):
     notes = mc.io.read(written(tmp_path / "a.csv", text)).notes
-    assert any(note in each for each in notes), notes
+    assert any(note in text for text in notes), notes
 
 
 @pytest.mark.parametrize(
@@ -368,8 +368,9 @@ def dream_trials():
 def check_dream(movements):
     assert movements.channels == {"x": "cm", "y": "cm"}
     assert movements.labels == ("1/1", "1/2", "1/3")
-    for one, time, expected in zip(movements.samples, movements.times, dream_trials(), strict=True):
-        assert_array_equal(one, expected["HandPos"])
+    trials = zip(movements.samples, movements.times, dream_trials(), strict=True)
+    for samples, time, expected in trials:
+        assert_array_equal(samples, expected["HandPos"])
         assert_array_equal(time, expected["Time"][:, 0])
     assert_allclose(movements.conditions["target_x"], [0.5, 0.7, 0.6])
     assert_allclose(movements.conditions["target_y"], -1)

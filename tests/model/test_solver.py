@@ -382,7 +382,7 @@ def test_vmap_agrees_with_single_problems():
 
 def test_a_hundred_solves_compile_once():
     mc.solve(mc.tasks.reaching())
-    programs = solver._solve.compiled(True)._cache_size
+    programs = solver._solve.compiled(lean=True)._cache_size
     compiled = programs()
     for effort in np.logspace(-6, -4, 100):
         mc.solve(mc.tasks.reaching(effort=effort))

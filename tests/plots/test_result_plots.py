@@ -173,11 +173,11 @@ RESULTS = {
     ).plot(),
 }
 # Classes of numbers, settings and parts of results, which have no picture of their own. The leads
-# of a fit are drawn together, by `mc.plots.plot_leads`.
+# of a fit are drawn together, by `mc.plots.plot_leads`, and its delays by `mc.plots.plot_delays`.
 WITHOUT = {
-    "ConvergenceError", "Direction", "InputError", "LeadFit", "Likelihood", "LocalMaximum",
-    "LogNormal", "LogUniform", "Normal", "Observer", "ObserverSpec", "PrecisionError", "Problem",
-    "Study", "Support", "SweepProgress", "Uniform",
+    "ConvergenceError", "DelayFit", "Direction", "InputError", "LeadFit", "Likelihood",
+    "LocalMaximum", "LogNormal", "LogUniform", "Normal", "Observer", "ObserverSpec",
+    "PrecisionError", "Problem", "Study", "Support", "SweepProgress", "Uniform",
 }  # fmt: skip
 
 

@@ -54,3 +54,12 @@ def test_a_task_without_defaults_is_not_looked_at():
         return reaching(effort=effort, steps=steps, dt=dt)
 
     assert doubts(own, reaches(first=14), {}) == ()
+
+
+def test_the_channel_whose_unit_is_wrong_is_named_as_arrays_name_it():
+    trials = mc.Trials.recorded(
+        1000 * np.asarray(reaches().observed), dt=0.01, channels=["position"]
+    )
+    warning, *_ = doubts(reaching, trials.with_conditions(target=100.0), {})
+    assert "movements cover 100 m: is that their unit?" in warning
+    assert 'mc.Trials.recorded(..., channels={"position": "mm"})' in warning

@@ -68,6 +68,11 @@ states = ["position"]
 """
 
 
+def on_a_line(movements):
+    turned = movements.along(("target_x", "target_y"))
+    return turned.select(["position"], ["target"])
+
+
 def test_nothing_looks_wrong_with_sound_reaches():
     look = mc.look(reaches())
     assert look.warnings == ()
@@ -188,6 +193,8 @@ def in_degrees(movements):
         (merged(reaches()), "6 of 6 trials (2, 4, 6, 8, 10, ...) have a pause of up to 3.5 s"),
         (jumping(reaches()), "12 of 12 trials (1, 2, 3, 4, 5, ...) jump from one sample"),
         (reaches(distance=100.0, spread=1.0), "movements cover 100 m: is that their unit? If the "),
+        (reaches(distance=100.0, spread=1.0), 'say so, as in units = { x = "mm" }, and the units'),
+        (on_a_line(reaches(distance=100.0, spread=1.0)), 'units = { position = "mm" }, and the'),
         (reaches(distance=1e-4, spread=1e-6, noise=1e-7), "movements cover 0.0001 m: is that"),
         (times_scaled(reaches(), 1e4), "trials last 5e+03 s: is the unit of time right"),
         (times_scaled(reaches(), 0.012), "cm in 0.006 s: are the units of length and of"),
@@ -229,14 +236,18 @@ def test_a_speed_under_way_is_that_of_the_first_samples():
     assert "lead = 0.05 to 0.1 s" in warning
 
 
-def test_ends_beside_the_way_to_the_goal_are_another_frame():
-    """Movements that were turned onto the line to a goal with y pointing the other way."""
-    sound = reaches(n=8)
-    flipped = sound.with_conditions(target_y=-sound.conditions["target_y"])[[1, 5]]
-    turned = flipped.along(("target_x", "target_y"))
-    lines = [text for text in mc.look(turned).warnings if "from their goals" in text]
-    assert len(lines) == 1
-    assert "with y pointing the other way?" in lines[0] or "the same way?" in lines[0]
+@pytest.mark.parametrize(
+    ("angle", "said"),
+    [(20, "or with y pointing the other way?"), (45, "and with y pointing the same way?")],
+)
+def test_ends_beside_the_way_to_the_goal_are_another_frame(angle, said):
+    """Movements that were turned onto the line to a goal with y pointing the other way, which is
+    at twice this angle from them."""
+    sound = reaches(n=72)
+    flipped = sound.with_conditions(target_y=-sound.conditions["target_y"])
+    turned = flipped[[angle // 5, 36 + angle // 5]].along(("target_x", "target_y"))
+    (line,) = [text for text in mc.look(turned).warnings if "from their goals" in text]
+    assert line.endswith(said)
     short = shortened(sound).along(("target_x", "target_y"))
     assert not any("y pointing" in text for text in mc.look(short).warnings)
 

@@ -389,7 +389,7 @@ def test_the_template_is_a_study_of_every_task(study_file, tmp_path, task):
     study = Study.read(study_file(study_template(task, tmp_path / "trials.csv", tmp_path)))
     assert study.files == (tmp_path / "trials.csv",)
     declared = mc.tasks.parameters(study.task)
-    costs = {name for name, each in declared.items() if each.role == "cost"}
+    costs = {name for name, parameter in declared.items() if parameter.role == "cost"}
     further = {"motor_noise", "sensory_noise", "tau", "aim_spread", "start_spread"}
     recommended = {
         "reaching": costs | further | {"recording_noise"},

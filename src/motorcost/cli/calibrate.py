@@ -1,7 +1,9 @@
 """motorcost calibrate."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -69,33 +71,38 @@ def calibrate(
         observer = mc.ObserverSpec(states if observe is None else items([observe]), noises)
     check_folder(output)
     output.mkdir(parents=True, exist_ok=True)
+    run = partial(
+        mc.calibrate,
+        chosen,
+        priors,
+        n_trials=trials,
+        n_sets=sets,
+        method=method,
+        observer=observer,
+        fixed=fixed,
+        conditions=options.columns_of(chosen, conditions),
+        workers=workers,
+        seed=seed,
+    )
+    _carry_out(run, output, quiet=quiet)
+
+
+def _carry_out(run: Callable[..., Any], output: Path, *, quiet: bool) -> None:
+    """Run a calibration, write its results into a folder, and print them."""
     try:
         with showing_progress(quiet=quiet) as show:
 
             def tell(progress: SweepProgress) -> None:
                 show("data sets", progress.done, progress.total, progress)
 
-            found = mc.calibrate(
-                chosen,
-                priors,
-                n_trials=trials,
-                n_sets=sets,
-                method=method,
-                observer=observer,
-                fixed=fixed,
-                conditions=options.columns_of(chosen, conditions),
-                folder=output / SETS,
-                workers=workers,
-                seed=seed,
-                progress=tell,
-            )
+            found = run(folder=output / SETS, progress=tell)
     except KeyboardInterrupt:
         raise InterruptedError(
             f"interrupted: data sets so far are in {output}; the same command continues from there"
         ) from None
     if not found.n_sets:
         first = next(iter(found.failures.values()), "")
-        raise InputError(f"all {sets} data sets failed: {first}")
+        raise InputError(f"all {len(found.table)} data sets failed: {first}")
     found.save(output)
     if not quiet:
         typer.echo(printable(found.summary()))

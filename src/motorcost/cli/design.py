@@ -50,7 +50,7 @@ def design(
         ),
     ] = None,
     noise: options.Noise = "0",
-    every: Annotated[int, typer.Option(help="Record one of so many samples.")] = 1,
+    every: Annotated[int, typer.Option(help="Record every n-th sample.")] = 1,
     criterion: Annotated[str, typer.Option(help=f"One of {', '.join(CRITERIA)}.")] = "errors",
     simulated: Annotated[int, typer.Option(help="Trials of each candidate to simulate.")] = 1000,
     check: Annotated[

@@ -6,7 +6,7 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,7 +15,6 @@ from motorcost.cli.app import app
 from motorcost.cli.computing import Device
 from motorcost.cli.progress import showing_progress
 from motorcost.cli.studies import study_of
-from motorcost.fitting.derivative_free import Method
 from motorcost.io.files import printable
 from motorcost.study.settings import Study
 
@@ -70,33 +69,7 @@ def fit(
     stays until then. Beside a study file, --starts, --seed, --set, --only, --trials and --cuts
     change it for this run.
     """
-    described = {
-        "data": data,
-        "task": task,
-        "free": free,
-        "fixed": fixed,
-        "per": per,
-        "noise": noise,
-        "channels": channels,
-        "units": units,
-        "conditions": conditions,
-        "trial_column": trial_column,
-        "time_column": time_column,
-        "time_unit": time_unit,
-        "rate": rate,
-        "only": only,
-        "trials": trials,
-        "dt": dt,
-        "lead": lead,
-        "delay": delay,
-        "seed": seed,
-        "starts": starts,
-        "method": cast(Method, method),
-        "priors": priors,
-        "bootstrap": bootstrap,
-        "cuts": cuts,
-    }
-    study = study_of(context, described, ALSO_WITH_A_STUDY_FILE)
+    study = study_of(context, ALSO_WITH_A_STUDY_FILE)
     study = replace(study, profiles=False, baselines=False) if quick else study
     _carry_out(study, output, quiet=quiet, as_json=as_json)
 

@@ -13,7 +13,7 @@ from motorcost.errors import InputError
 from motorcost.fitting.derivative_free import METHODS
 from motorcost.study.named_texts import items, pairs
 from motorcost.study.task_lookup import TASKS
-from motorcost.tasks.declare import parameters
+from motorcost.tasks.declarations import parameters
 from motorcost.tasks.supports import LogUniform, Support
 
 _TASKS = ", ".join(TASKS)
@@ -121,7 +121,7 @@ LeadOption = Annotated[
     typer.Option(
         "--lead",
         metavar="SECONDS",
-        help="The model begins so long before the first sample; 0,0.05,0.1 compares.",
+        help="Seconds before the first sample at which the model begins; 0,0.05,0.1 compares.",
     ),
 ]
 
@@ -130,7 +130,7 @@ DelayOption = Annotated[
     typer.Option(
         "--delay",
         metavar="STEPS",
-        help="The senses are so many steps late; 4,8,12 compares, vision=10,felt=5 is by sense.",
+        help="Delay of the senses in steps; 4,8,12 compares, vision=10,felt=5 is by sense.",
     ),
 ]
 
@@ -176,7 +176,7 @@ Common = Annotated[
 Between = Annotated[
     str | None,
     typer.Option(
-        metavar="CONDITION", help="With --group: a condition whose levels have their own means."
+        metavar="CONDITION", help="With --group: a condition whose groups have their own means."
     ),
 ]
 NoPredictive = Annotated[

@@ -22,7 +22,7 @@ from motorcost.errors import InputError
 from motorcost.io.files import printable
 from motorcost.study.named_texts import items
 from motorcost.study.settings import Study
-from motorcost.tasks.delayed import delayed
+from motorcost.tasks.late_senses import delayed
 from motorcost.tasks.supports import Support
 
 if TYPE_CHECKING:
@@ -84,29 +84,7 @@ def sample(
     folder. After an interruption the same command goes on from where it was.
     """
     checks.one_of("--method", method, options.SAMPLERS)
-    described = {
-        "data": data,
-        "task": task,
-        "free": free,
-        "fixed": fixed,
-        "per": per,
-        "noise": noise,
-        "channels": channels,
-        "units": units,
-        "conditions": conditions,
-        "trial_column": trial_column,
-        "time_column": time_column,
-        "time_unit": time_unit,
-        "rate": rate,
-        "only": only,
-        "trials": trials,
-        "dt": dt,
-        "lead": lead,
-        "delay": delay,
-        "seed": seed,
-        "starts": starts,
-    }
-    study = study_of(context, described, ALSO_WITH_A_STUDY_FILE)
+    study = study_of(context, ALSO_WITH_A_STUDY_FILE)
     settings = {
         "method": method,
         "n_draws": draws,

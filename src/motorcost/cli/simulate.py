@@ -41,8 +41,7 @@ def simulate(
     delay: Annotated[
         str,
         typer.Option(
-            metavar="STEPS",
-            help="The senses are so many steps late; or vision=10,felt=5, by sense.",
+            metavar="STEPS", help="Delay of the senses in steps; or vision=10,felt=5, by sense."
         ),
     ] = "0",
     problem_seed: Annotated[
@@ -82,11 +81,15 @@ def simulate(
         problem, policy, n_trials=trials, key=jax.random.key(seed), observer=observer
     )
     used = values | ({"delay": late} if late and _has_own_delay(chosen) else {})
-    if not _write(_with_conditions(result, chosen, used), output, plot):
-        return
+    if _write(_with_conditions(result, chosen, used), output, plot):
+        costs = float(mc.expected_cost(problem, policy)), float(result.costs(problem).mean())
+        _tell(f"{trials} trials of {task}", costs, output, plot)
+
+
+def _tell(what: str, costs: tuple[float, float], output: Path, plot: Path | None) -> None:
+    """Print the expected and the mean cost, and what was written."""
     typer.echo(
-        f"{trials} trials of {task}: expected cost {float(mc.expected_cost(problem, policy)):.6g}, "
-        f"mean of these trials {float(result.costs(problem).mean()):.6g}"
+        f"{what}: expected cost {costs[0]:.6g}, mean of these trials {costs[1]:.6g}"
         + (f"; wrote {output}" if output != STANDARD_OUTPUT else "")
         + (f"; drew {plot}" if plot is not None else ""),
         err=True,

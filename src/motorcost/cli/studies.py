@@ -21,16 +21,15 @@ from motorcost.study.task_lookup import TASKS, find_task
 CHANGE_A_STUDY = ("starts", "seed", "fixed", "only", "trials", "cuts")
 
 
-def study_of(
-    context: typer.Context, described: dict[str, Any], also_with_a_file: Collection[str]
-) -> Study:
-    """The study of a command.
+def study_of(context: typer.Context, also_with_a_file: Collection[str]) -> Study:
+    """The study that the options of a command describe, by the names that `motorcost fit` gives
+    them.
 
-    - `described`: the options of the command that describe a study, by the names that `motorcost
-      fit` gives them; further ones go to `Study` as they are.
     - `also_with_a_file`: options that say what to do with a study, which may stand beside a file.
+      The others describe it.
     """
-    data: Path = described["data"]
+    data: Path = context.params["data"]
+    described = {n: v for n, v in context.params.items() if n not in also_with_a_file}
     if data.suffix.lower() == ".toml":
         _refuse_options_of_a_study(context, data, (*CHANGE_A_STUDY, *also_with_a_file))
         study = _changed(
@@ -42,7 +41,8 @@ def study_of(
         )
     else:
         study = _from_options(
-            **{n: v for n, v in described.items() if n not in ("only", "trials", "cuts")}
+            data=data,
+            **{n: v for n, v in described.items() if n not in ("only", "trials", "cuts")},
         )
         check_cuts(options.cuts_from(described.get("cuts")) or (), study.prepare)
     chosen = options.selection(described["only"])

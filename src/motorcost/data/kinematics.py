@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -37,7 +37,8 @@ def speed(samples: np.ndarray, times: np.ndarray, smooth: float = 0.0) -> np.nda
     t = times[present]
     speeds = np.sqrt((np.gradient(samples[present], t, axis=0) ** 2).sum(axis=1))
     if smooth > 0:
-        # Half a microsecond of slack, so that rounding of the times does not decide who counts.
+        # Half a microsecond of slack, so that rounding of the times does not decide which samples
+        # count.
         reach = smooth / 2 + 5e-7
         first, last = np.searchsorted(t, t - reach), np.searchsorted(t, t + reach, side="right")
         sums = np.concatenate([[0.0], np.cumsum(speeds)])
@@ -52,6 +53,7 @@ class Movement:
 
     window: slice
     peak: float  # speed
+    _: KW_ONLY
     moved: bool
     open_ended: bool  # the recording starts or ends within the movement
 
@@ -85,7 +87,8 @@ def movement(
     reach = margin + 1e-6 if margin else 0.0
     low = int(np.searchsorted(times, times[first] - reach))
     high = int(np.searchsorted(times, times[last] + reach, side="right"))
-    return Movement(slice(low, high), peak, True, not (before.size and after.size))
+    open_ended = not (before.size and after.size)
+    return Movement(slice(low, high), peak, moved=True, open_ended=open_ended)
 
 
 def along_line(samples: np.ndarray, start: np.ndarray, goal: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.information import covariance_of
 from motorcost.fitting.progress import Progress, silent
+from motorcost.fitting.settled import require_maximum
 from motorcost.markup import aligned
 
 if TYPE_CHECKING:
@@ -248,10 +249,7 @@ def check_approximation(
 def _checked(fit: Fit) -> tuple[np.ndarray, list[int]]:
     """The covariance by the information alone, with which the maximum moves, and the parameters
     that have one; zero elsewhere."""
-    if fit.interrupted:
-        raise InputError("the fit was interrupted: there is no maximum to check yet")
-    if not fit.converged:
-        raise InputError("the search did not settle at a maximum: there is nothing to check")
+    require_maximum(fit, "approximation to check")
     inside = np.flatnonzero(~np.isin(fit.names, fit.at_bounds))
     p = len(fit.names)
     cov = np.zeros((p, p))

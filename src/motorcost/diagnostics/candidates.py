@@ -25,7 +25,7 @@ from motorcost.fitting.specification import (
 from motorcost.model.observer import ObserverLike, ObserverSpec, resolve_observer
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
-from motorcost.tasks.declare import Task, parameters
+from motorcost.tasks.declarations import Task, parameters
 
 # By name, the values of each condition, of which all combinations are candidates; or the
 # candidates themselves.

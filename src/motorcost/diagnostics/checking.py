@@ -23,6 +23,7 @@ from motorcost.diagnostics.discrepancies import (
 from motorcost.diagnostics.replicates import FilteredExperiments, filtered_experiments
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.settled import require_finished, require_fit
 
 # Simulated experiments that are needed to tell what varies by chance.
 FEWEST_REPLICATES = 10
@@ -60,8 +61,8 @@ def check_fit(
     >>> [channel.name for channel in adequacy.channels]
     ['position']
     """
-    if fit.interrupted:
-        raise InputError("the fit was interrupted: there is nothing to check yet")
+    require_fit("fit", fit)
+    require_finished(fit, "model to check")
     checks.whole("n_replicates", n_replicates, FEWEST_REPLICATES, "experiments to simulate")
     labels = _labels(fit, by or {})
     experiments = filtered_experiments(fit, n_replicates=n_replicates, key=key)

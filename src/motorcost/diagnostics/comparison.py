@@ -14,6 +14,7 @@ from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.objective import DataSets
+from motorcost.fitting.settled import require_fit, require_maximum
 from motorcost.markup import html_table
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
     checks.whole("folds", folds, 2, "parts of the trials")
     if folds > N:
         raise InputError(f"folds must be at most the number of trials, {N}, got {folds}")
-    if fit.interrupted:
-        raise InputError("the fit was interrupted: there is no maximum to cross-validate")
+    require_maximum(fit, "cross-validation")
     fold = np.asarray(jax.random.permutation(key, np.arange(N) % folds))
     held_out = (fold == np.arange(folds)[:, None]).astype(float)
     found, interrupted = refit(
@@ -56,7 +56,8 @@ def cross_validate(fit: Fit, *, key: Any, folds: int = 5) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Row:
-    """One model in a comparison; `cross_validated` is None if it was not asked for.
+    """One model in a comparison; `cross_validated` is None if it was not asked for, or if the
+    search did not settle.
 
     `folds` are the log likelihoods of the folds that `cross_validated` is the sum of.
     """
@@ -135,6 +136,11 @@ def compare(fits: Mapping[str, Fit], *, key: Any = None, folds: int = 5) -> Comp
     >>> found.best.name
     'effort'
     """
+    checks.instance(
+        "fits", fits, Mapping, "a mapping from names to fits", 'as in mc.compare({"one": fit})'
+    )
+    for name, fit in fits.items():
+        require_fit(f"fits[{name!r}]", fit)
     if not fits:
         raise InputError("there are no fits to compare")
     first = next(iter(fits.values())).objective.trials
@@ -152,7 +158,9 @@ def compare(fits: Mapping[str, Fit], *, key: Any = None, folds: int = 5) -> Comp
     rows = []
     for name, fit in fits.items():
         # The same key for all: so their folds are the same, and can be compared one by one.
-        crossed = None if key is None else cross_validate(fit, key=key, folds=folds)
+        settled = fit.converged and not fit.interrupted
+        asked = key is not None and settled
+        crossed = cross_validate(fit, key=key, folds=folds) if asked else None
         rows.append(
             Row(
                 name=name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,6 +25,7 @@ from motorcost.diagnostics.candidates import (
     make_candidates,
     make_setting,
 )
+from motorcost.diagnostics.designs import BATCHES, Design
 from motorcost.diagnostics.replicates import samples_at
 from motorcost.diagnostics.trial_information import (
     TrialInformation,
@@ -37,14 +38,9 @@ from motorcost.fitting.progress import Progress, silent
 from motorcost.fitting.specification import Free
 from motorcost.model.observer import ObserverLike
 from motorcost.model.trials import Trials
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
-if TYPE_CHECKING:
-    pass
-
-from motorcost.diagnostics.designs import BATCHES, Design
-
-# What a parameter's error still is with so many times more trials, no experiment will tell.
+# A parameter is called undetermined if its error stays large with this many times more trials.
 MANY_TIMES = 10_000
 
 

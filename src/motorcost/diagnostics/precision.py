@@ -26,7 +26,7 @@ from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
 from motorcost.model.trials import Trials
 from motorcost.tasks import parameters
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 from motorcost.tasks.supports import Support
 
 if TYPE_CHECKING:
@@ -196,13 +196,17 @@ def expected_precision(
 def wide_supports(
     task: Task, free: Free, at: Mapping[str, Any], observer: Any, trials: Trials
 ) -> dict[str, Support]:
-    """The supports as given; where none is given the usual one, widened if the assumed true value
-    lies outside."""
+    """The supports as given; where none is given the usual one, widened on its own scale if the
+    assumed true value lies outside."""
     given = dict(free) if isinstance(free, Mapping) else dict.fromkeys(free)
     supports = supports_of(task, free, observer, trials)
     for name, support in supports.items():
         value = float(at[name])
-        if given[name] is None and value not in support and value > 0:
-            low, high = min(support.low, value / 10), max(support.high, 10 * value)
-            supports[name] = Support(low, high, True)
+        if given[name] is not None or value in support or (support.logarithmic and value <= 0):
+            continue
+        around = (value / 10, 10 * value)
+        if not support.logarithmic:
+            around = (value - support.width, value + support.width)
+        low, high = min(support.low, around[0]), max(support.high, around[1])
+        supports[name] = Support(low, high, support.logarithmic)
     return supports

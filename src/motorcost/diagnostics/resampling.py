@@ -10,13 +10,14 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.diagnostics.replicates import replicated_samples
-from motorcost.errors import InputError
+from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.engine import default_evaluations, search_all
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.objective import DataSets, Objective
 from motorcost.fitting.optimise import Found
 from motorcost.fitting.progress import Progress, silent
+from motorcost.fitting.settled import require_maximum
 
 if TYPE_CHECKING:
     from motorcost.plots.style import CaptionedFigure
@@ -29,7 +30,8 @@ class Bootstrap:
     """Estimates from experiments like the fitted one. Made by `bootstrap`.
 
     `points` (experiment, coordinate) are on the search scale; `estimates`, `standard_errors` and
-    `interval(level)` are in natural units, by name.
+    `interval(level)` are in natural units, by name. `unsettled` is how many further experiments
+    have no estimate, because their search did not settle.
 
     Examples
     --------
@@ -42,6 +44,7 @@ class Bootstrap:
     kind: Kind
     points: np.ndarray
     interrupted: bool
+    unsettled: int = 0
 
     @property
     def estimates(self) -> dict[str, np.ndarray]:
@@ -96,8 +99,7 @@ def bootstrap(
     checks.random_key(key)
     checks.whole("n", n, 2, "experiments to fit")
     checks.one_of("kind", kind, ("parametric", "trials"))
-    if fit.interrupted:
-        raise InputError("the fit was interrupted: there is no maximum to bootstrap from")
+    require_maximum(fit, "bootstrap")
     draws, choice = jax.random.split(key)
     if kind == "parametric":
         data = DataSets(observed=jnp.asarray(replicated_samples(fit, n_replicates=n, key=draws)))
@@ -114,11 +116,17 @@ def bootstrap(
         priors=fit.priors,
         tick=lambda done: report("bootstrap", done, n),
     )
-    # An interruption leaves some searches where they are: these are not estimates.
-    points = [search.point for search in found if not interrupted or search.converged]
-    if len(points) < 2:
+    # Where a search was interrupted, or did not settle, is no estimate.
+    points = [search.point for search in found if search.converged]
+    if len(points) < 2 and interrupted:
         raise KeyboardInterrupt
-    return Bootstrap(fit, kind, np.stack(points), interrupted)
+    if len(points) < 2:
+        raise ConvergenceError(
+            f"{len(points)} of {n} searches of the bootstrap settled: there are no estimates to "
+            "compare"
+        )
+    unsettled = 0 if interrupted else n - len(points)
+    return Bootstrap(fit, kind, np.stack(points), interrupted, unsettled)
 
 
 def refit(

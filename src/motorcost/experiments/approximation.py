@@ -17,7 +17,7 @@ from motorcost.model.solver import solve
 from motorcost.plots.style import BLUE, GREY, ORANGE, clean
 from motorcost.report.page import Picture
 from motorcost.tasks import defaults, random_problem, reaching, saccade
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 SWEEP = "approximation"
 # The experiment of whose standard errors the bias is a part.

@@ -14,7 +14,7 @@ from motorcost.posterior.calibrated import Calibration
 from motorcost.posterior.calibration import RANKED, CalibrationSet, chosen_priors
 from motorcost.report.page import Picture
 from motorcost.tasks import random_problem, reaching, saccade
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 # The tasks by the names of their sweeps: what they are called, what is recorded (None: all states
 # without noise), and what is inferred.

@@ -9,7 +9,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from motorcost.data.movements import Movements, concatenate_movements
+from motorcost.data.joining import concatenate_movements
+from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.io import datasets
 from motorcost.io.matlab import from_dream, read_mat

@@ -12,7 +12,7 @@ from bokeh.models import CustomJSTickFormatter
 
 from motorcost.explore.knobs import BELIEFS, MOST_DELAY, POSITIONS, Knob, knobs_of, mistaken
 from motorcost.markup import html_table
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 _HEADINGS = {
     "cost": "Costs",

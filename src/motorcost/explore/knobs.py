@@ -12,7 +12,7 @@ import numpy as np
 
 from motorcost import tasks
 from motorcost.model.problem import Problem
-from motorcost.tasks.declare import Parameter, Task
+from motorcost.tasks.declarations import Parameter, Task
 from motorcost.tasks.supports import LogUniform, Support, Uniform
 
 # Factors by which an agent may misjudge the noise of its motor commands and of its senses.

@@ -16,7 +16,7 @@ from motorcost.inference.beliefs import Beliefs, track_beliefs
 from motorcost.model.observer import SHARED_NOISE, ObserverSpec
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 from motorcost.tasks.supports import Support
 
 # Points of a slice, and how far it reaches to either side: as a factor, or as a share of the

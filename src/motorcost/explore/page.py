@@ -34,7 +34,7 @@ from motorcost.explore.workers import FitSlot, Latest
 from motorcost.fitting.specification import usual_noise
 from motorcost.model.observer import SHARED_NOISE
 from motorcost.study.task_lookup import example_problem, find_task
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 from motorcost.tasks.supports import Support
 
 _COMPILING = "Compiling. The first picture of its kind takes a while; the next ones are quick."

@@ -13,7 +13,7 @@ import numpy as np
 
 from motorcost.data.kinematics import position_states, speed
 from motorcost.diagnostics.expectations import Expectation, expectation
-from motorcost.diagnostics.plausibility import cost_shares
+from motorcost.diagnostics.plausible import cost_shares
 from motorcost.explore.knobs import mistaken
 from motorcost.model.joint import joint_start
 from motorcost.model.observer import observe
@@ -21,8 +21,8 @@ from motorcost.model.policy import Policy
 from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve
 from motorcost.model.trials import Trials
-from motorcost.tasks.declare import Task
-from motorcost.tasks.delayed import delayed
+from motorcost.tasks.declarations import Task
+from motorcost.tasks.late_senses import delayed
 
 # Movements that are drawn one by one.
 MOVEMENTS = 20

@@ -14,7 +14,8 @@ In the order of reading:
   `nearby`: what searches came by (`visited`) beyond these.
 - `estimate`: `fit`. `fitted`: `Fit`, with `local_maximum` (other explanations), `profiles`,
   `prediction` and `presenting`. `leads`: how long before the first sample the model begins,
-  compared.
+  and `delays`: how late the senses are, compared. `settled`: what a fit must have reached before
+  something is said of it.
 - `recovery`: data sets simulated and fitted, many at once. `baselines`: the paper's two.
 - `progress`: how long work reports how far it is.
 """

@@ -14,7 +14,7 @@ from motorcost.model.moments import moments
 from motorcost.model.problem import Problem
 from motorcost.model.solver import solve
 from motorcost.numerics.linalg import semidefinite_cholesky
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 
 def without_signal_noise(task: Task) -> Task:

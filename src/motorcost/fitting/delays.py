@@ -16,14 +16,14 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.errors import InputError
-from motorcost.tasks.delayed import Delay
+from motorcost.fitting.intervals import drop_of
+from motorcost.tasks.late_senses import Delay
 
 if TYPE_CHECKING:
     from motorcost.fitting.fitted import Fit
 
-# Half the 95 % quantile of chi-squared with one degree of freedom: delays whose log likelihood is
-# within so much of the best are within the interval.
-WITHIN = 1.92
+# Delays whose log likelihood is within so much of the best are within the 95 % interval.
+WITHIN = drop_of(0.95)
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,20 @@ class DelayFit:
     - `log_likelihood`: -inf if the trials contradict the model.
     - `starts`, `agreed`: the number of searches, and how many found the maximum.
     - `converged`: whether the search settled at a maximum.
+
+    Examples
+    --------
+    >>> compared = mc.fit(
+    ...     mc.tasks.reaching,
+    ...     positions,
+    ...     ["effort"],
+    ...     observer=camera,
+    ...     n_starts=1,
+    ...     delay=[0, 1],
+    ...     key=jax.random.key(1),
+    ... )
+    >>> [tried.delay for tried in compared.delays]
+    [0, 1]
     """
 
     delay: int | str
@@ -97,7 +111,9 @@ def delay_choice_in_words(tried: Sequence[DelayFit]) -> str:
         if found is not best and best.log_likelihood - found.log_likelihood < WITHIN
     ]
     also = (
-        f"; within {WITHIN} of it: {', '.join(near)}" if near else f"; no other is within {WITHIN}"
+        f"; within {WITHIN:.2f} of it: {', '.join(near)}"
+        if near
+        else f"; no other is within {WITHIN:.2f}"
     )
     return (
         f"of {len(tried)} delays (in steps), {best.delay} was chosen, with the log likelihood "

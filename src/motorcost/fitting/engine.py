@@ -26,7 +26,7 @@ ROUNDS = 3
 TOLERANCE = 1e-10
 # The same on the way, while log likelihoods are rough.
 ROUGH_TOLERANCE = 1e-7
-# Searches stop where the likelihood jumps and a line gains less than this, per sample.
+# A search stops at a jump when a line search gains less than this, in log likelihood per sample.
 CREEPING = 3e-6
 # Two standard errors of a parameter, by a rough curvature, are at most its support: a curvature of
 # a few scores can be far too small.
@@ -343,8 +343,8 @@ def _with_scores(
 def _unpolished(found: list[Found]) -> Maximum:
     """The best end of searches that were interrupted."""
     best = max(found, key=lambda end: end.value)
-    p = len(best.point)
-    return Maximum(best.point, best.value, np.full((p, p), np.nan), agreeing(found), False)
+    nothing = np.full((len(best.point),) * 2, np.nan)
+    return Maximum(best.point, best.value, nothing, agreeing(found), converged=False)
 
 
 def to_minimise(

@@ -32,12 +32,18 @@ from motorcost.fitting.leads import (
 from motorcost.fitting.nearby import maximise_and_note
 from motorcost.fitting.objective import Objective
 from motorcost.fitting.progress import Progress, silent
-from motorcost.fitting.specification import Free, check_task, check_trials, make_objective
+from motorcost.fitting.specification import (
+    Free,
+    check_task,
+    check_trials,
+    check_units,
+    make_objective,
+)
 from motorcost.fitting.starts import choose_starts, explain_no_start
 from motorcost.model.observer import ObserverLike
 from motorcost.model.trials import Trials
-from motorcost.tasks.declare import Task
-from motorcost.tasks.delayed import Delay, delayed
+from motorcost.tasks.declarations import Task
+from motorcost.tasks.late_senses import Delay, delayed
 
 # What `progress` is told while searches climb; other words name what follows.
 SEARCHING = "searching"
@@ -110,6 +116,7 @@ def fit(
     checks.one_of("method", method, METHODS)
     checks.whole("n_starts", n_starts, 0 if starts else 1, "searches from drawn points")
     objective = make_objective(task, trials, free, fixed=fixed, observer=observer)
+    check_units(objective)
     check_available(method, objective.bounds)
     if max_evaluations is not None:
         checks.whole("max_evaluations", max_evaluations, 1, "the most points a search may try")
@@ -181,7 +188,7 @@ def _with_leads(
 ) -> Fit:
     """The fit with the best of several leads."""
     check_trials(trials)
-    # All before the first fit: a lead that is too long is told at once.
+    # Check all leads before the first fit.
     of_leads = {t.lead_steps: t for t in (trials.with_lead(seconds) for seconds in leads)}
     if len(of_leads) == 1:
         return of_trials(trials.with_lead(leads[0]), starts=starts)

@@ -17,8 +17,8 @@ from motorcost.fitting.delays import DelayFit
 from motorcost.fitting.derivative_free import Method
 from motorcost.fitting.engine import Maximum, Nearby, agreeing
 from motorcost.fitting.information import (
-    AT_BOUND,
     Direction,
+    at_bounds,
     directions,
     robust_covariance,
 )
@@ -260,8 +260,8 @@ class Fit:
     @property
     def at_bounds(self) -> tuple[str, ...]:
         """The names of parameters that ended at an end of their support."""
-        gap = np.abs(self.objective.bounds - self.point[:, None]).min(axis=1)
-        return tuple(name for name, near in zip(self.names, gap < AT_BOUND, strict=True) if near)
+        near = at_bounds(self.objective.bounds, self.point)
+        return tuple(np.array(self.names)[near].tolist())
 
     @property
     def agreed(self) -> int:

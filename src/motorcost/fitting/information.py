@@ -11,13 +11,19 @@ from motorcost.fitting.objective import Coordinate
 from motorcost.tasks.supports import Support
 
 # A coordinate this close to a bound, on the search scale, is at the bound.
-AT_BOUND = 1e-6
+_AT_BOUND = 1e-6
 # Fewer trials than parameters plus this say too little about how much the scores vary.
 LEAST_FREEDOM = 5
 # A trial with more leverage than this decides an estimate alone, whatever the other trials say.
 MOST_LEVERAGE = 0.9
 # A direction known no better than within a factor of two is weakly known.
 WEAK = float(np.log(2.0))
+
+
+def at_bounds(bounds: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Which coordinates of points (..., p) are at one of their `bounds` (p, 2); NaN is not."""
+    near: np.ndarray = np.abs(bounds - points[..., None]).min(axis=-1) < _AT_BOUND
+    return near
 
 
 def covariance_of(supports: Sequence[Support], information: np.ndarray) -> np.ndarray:

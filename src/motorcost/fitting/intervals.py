@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from motorcost.fitting.engine import Maximum, Nearby
-from motorcost.fitting.information import AT_BOUND, robust_covariance
+from motorcost.fitting.information import at_bounds, robust_covariance
 from motorcost.tasks.supports import Support
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def standard_errors(maximum: Maximum, supports: Sequence[Support]) -> tuple[np.n
     if not maximum.converged:
         return np.full(p, np.nan), np.full(p, np.inf)
     bounds = np.array([support.bounds for support in supports])
-    at_bounds = np.abs(bounds - maximum.point[:, None]).min(axis=1) < AT_BOUND
-    cov, degrees = robust_covariance(supports, maximum.information, maximum.trial_scores, at_bounds)
+    at_edge = at_bounds(bounds, maximum.point)
+    cov, degrees = robust_covariance(supports, maximum.information, maximum.trial_scores, at_edge)
     return np.sqrt(np.diagonal(cov)), degrees
 
 

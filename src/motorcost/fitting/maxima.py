@@ -1,4 +1,4 @@
-"""What the ends of several searches tell: which are the same maximum, and where to look again."""
+"""Group the end points of searches into maxima, and choose where to search again."""
 
 from __future__ import annotations
 

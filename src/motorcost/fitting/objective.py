@@ -31,7 +31,7 @@ from motorcost.model.problem import Problem
 from motorcost.model.solver import EXACT, ROUGH
 from motorcost.model.trials import Trials
 from motorcost.numerics.compiling import lean_jit
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 from motorcost.tasks.supports import Support
 
 Point = Float[Array, " p"]

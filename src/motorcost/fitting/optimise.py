@@ -38,13 +38,13 @@ SUFFICIENT_DECREASE = 1e-4
 FLATTENED = 0.9
 # Points that a line search may try before it is given up.
 LINE_SEARCH_POINTS = 25
-# A line that has crossed a jump, where the value rises by more than so many times what the slope
-# would explain, need not find out where. It is given up when the slope promises less up to the jump
-# than this fraction of what the line has gained: the next line gains more.
+# A line search has crossed a jump where the value rises by more than JUMP times what the slope
+# explains. It stops when the slope promises less, up to the jump, than this fraction of its gain so
+# far.
 JUMP = 10.0
 LEFT_BEFORE_A_JUMP = 0.1
-# Searches stop after two lines in a row that were given up and gained less than this many times the
-# tolerance, unless they are told another gain: they creep towards a jump.
+# A search stops after two line searches in a row that ended at a jump and gained less than this
+# multiple of the tolerance.
 CREEPING = 30.0
 # A projected gradient below this is zero but for rounding.
 FLAT = 1e-12

@@ -1,4 +1,4 @@
-"""Profile likelihood: how far a parameter can go before the data object, whatever the others do."""
+"""Profile likelihood: the log likelihood along one parameter, maximised over the others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from motorcost import checks
-from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.engine import search_all
 from motorcost.fitting.progress import Progress
+from motorcost.fitting.settled import require_maximum
 from motorcost.tasks.supports import Support
 
 if TYPE_CHECKING:
@@ -249,10 +249,7 @@ def profiles_of(
     """Return the profile likelihoods of a fit; see `Fit.profiles`."""
     names = fit.names if names is None else names
     which = [fit.names.index(checks.one_of("free parameter", n, fit.names)) for n in names]
-    if fit.interrupted:
-        raise InputError("the fit was interrupted before its maximum: there is no profile yet")
-    if not fit.converged:
-        raise InputError("the search did not settle at a maximum: there is no profile")
+    require_maximum(fit, "profile")
     done = 0
 
     def tick() -> None:

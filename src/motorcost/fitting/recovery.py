@@ -18,7 +18,7 @@ from motorcost.errors import InputError
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.derivative_free import METHODS, Method, check_available
 from motorcost.fitting.engine import Maxima
-from motorcost.fitting.information import AT_BOUND
+from motorcost.fitting.information import at_bounds
 from motorcost.fitting.intervals import standard_errors, wald_ends
 from motorcost.fitting.nearby import maximise_and_note
 from motorcost.fitting.objective import DataSets, Objective, step_and_structure
@@ -44,7 +44,7 @@ from motorcost.model.simulate import simulate
 from motorcost.model.solver import solve, solve_each
 from motorcost.model.trials import Trials
 from motorcost.numerics.compiling import lean_jit
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 from motorcost.tasks.supports import Support
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _table(
     p, bounds = len(supports), batched.objective.bounds
     nothing = np.full(p, np.nan)
     points = np.stack([nothing if m is None else m.best.point for m in maxima])
-    at_edge = np.abs(bounds - points[:, :, None]).min(axis=2) < AT_BOUND
+    at_edge = at_bounds(bounds, points)
     errors = np.stack(
         [nothing if m is None else standard_errors(m.best, supports)[0] for m in maxima]
     )
@@ -279,7 +279,7 @@ def _table(
         "converged": np.array([m is not None and m.best.converged for m in maxima]),
         "maxima": np.array([0 if m is None else len(m.maxima) for m in maxima]),
         "next_below": np.array([_next_below(m) for m in maxima]),
-        "at_bounds": at_edge.any(axis=1),
+        "at_bounds": np.any(at_edge, axis=1),
     }
 
 

@@ -25,8 +25,15 @@ from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials, trials_in_model_units
 from motorcost.tasks import parameter_units, typical_values
 from motorcost.tasks import parameters as declared_parameters
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
+from motorcost.tasks.plausible_units import (
+    check_scale,
+    note_of_assumed,
+    unit_in_python,
+    wanted_units,
+)
 from motorcost.tasks.supports import LogUniform, Support
+from motorcost.tasks.targets import TARGETS
 
 Free = Mapping[str, Support | None] | Sequence[str]  # None, or a name alone: the usual support
 
@@ -85,15 +92,46 @@ def default_numbers(task: Task) -> tuple[tuple[str, float], ...]:
 
 
 def _in_model_units(objective: Objective) -> Objective:
-    """The objective with its trials in the units of the task, and notes on what was converted."""
-    trials = objective.trials
-    if not any((*trials.channel_units, *trials.condition_units.values())):
-        return objective
-    middle = jnp.array([support.middle for support in objective.supports])
-    problem, _ = jax.eval_shape(objective.first_problem, middle)
-    units = parameter_units(objective.task)
-    trials, notes = trials_in_model_units(objective.trials, problem, units)
+    """The objective with its trials in the units of the task, and notes on what was converted and
+    what had no unit."""
+    trials, declared = objective.trials, hasattr(objective.task, "parameters")
+    if not declared and not any((*trials.channel_units, *trials.condition_units.values())):
+        return objective  # nothing has a unit, so the task need not be traced for those of its own
+    problem, units = _middle_problem(objective), parameter_units(objective.task)
+    wanted = wanted_units(problem, units, trials.channel_names, list(trials.condition_units))
+    given = dict(zip(trials.channel_names, trials.channel_units, strict=True))
+    given |= trials.condition_units
+    assumed = {name: wanted[name] for name in given if not given[name] and wanted[name]}
+    trials, notes = trials_in_model_units(trials, problem, units)
+    if assumed:
+        notes = (*notes, note_of_assumed(assumed))
     return dataclasses.replace(objective, trials=trials, notes=notes)
+
+
+def check_units(objective: Objective) -> None:
+    """Raise where trials and their target cannot be in the same unit.
+
+    For what a user recorded: simulated agents may hardly move, or move too far.
+    """
+    trials = objective.trials
+    free = {coordinate.parameter for coordinate in objective.coordinates}
+    if free & {"target", *TARGETS} or not hasattr(objective.task, "parameters"):
+        return
+    check_scale(
+        [x[:T] for x, T in zip(np.asarray(trials.observed), trials.lengths, strict=True)],
+        trials.channel_names,
+        trials.conditions,
+        problem=_middle_problem(objective),
+        task=objective.task,
+        fixed=dict(objective.fixed),
+        say_unit=unit_in_python,
+    )
+
+
+def _middle_problem(objective: Objective) -> Problem:
+    """The problem in the middle of the supports, for its names and units: nothing is compiled."""
+    middle = jnp.array([support.middle for support in objective.supports])
+    return jax.eval_shape(objective.first_problem, middle)[0]
 
 
 def coordinates_of(

@@ -1,4 +1,4 @@
-"""The points that searches came by."""
+"""Points that the searches evaluated."""
 
 from __future__ import annotations
 

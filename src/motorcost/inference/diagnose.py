@@ -33,8 +33,8 @@ def raise_if_failed(
         values = {name: values[first].item() for name, values in trials.conditions.items()}
         raise ConvergenceError(
             f"no policy was found{f' for the condition {values}' if values else ''}: its gains did "
-            "not settle, so these parameters may be far from any that make sense; solve(problem) "
-            "tells more"
+            "not settle, so these parameters may be far from any that make sense; call "
+            "mc.solve(problem) for details"
         )
     contradiction = np.asarray(contradiction)
     contradicting = np.argwhere(contradiction < NO_CONTRADICTION)

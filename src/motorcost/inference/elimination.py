@@ -30,7 +30,8 @@ from motorcost.numerics.linalg import RANK_TOLERANCE, loop
 # the prediction: files hold fewer digits than arithmetic.
 CONTRADICTION = 1e-6
 
-# So many standard deviations of the largest variance that counts as none are no contradiction.
+# A deviation up to this many SDs, at the largest variance that counts as zero, is no
+# contradiction.
 HIDDEN_DEVIATIONS = 4.0
 
 # Stands in place of a sample's index where no sample contradicts the model.

@@ -20,6 +20,11 @@ from jaxtyping import Array, Float
 
 from motorcost import checks
 from motorcost.errors import InputError
+from motorcost.inference.agreement import (
+    require_agreement,
+    require_one_problem,
+    require_samples,
+)
 from motorcost.model.observer import Observer, ObserverLike, resolve_observer
 from motorcost.model.policy import Policy
 from motorcost.model.problem import Problem
@@ -37,7 +42,7 @@ Models = tuple[Problem, Policy | None, Observer]
 
 Kind = tuple[int, tuple[Any, ...]]  # a length, and a value for each condition
 
-# The name under which a task is handed what its kind of trials has of its own (see `group_trials`).
+# The keyword under which a task receives the parameter values of one kind of trials.
 OWN = "what the kind has of its own"
 
 # Lengths of trials that run together: the longest is at most so many times the shortest.
@@ -47,12 +52,9 @@ _ALIKE_IN_LENGTH = 3.0
 # times the number of trials.
 _PADDED_TRIALS = 4
 
-# So many problems are made one after the other in NumPy, which takes 2 ms for each; to make them
-# together compiles some fifteen operations.
+# Up to this number of problems are made one by one in NumPy (2 ms each); making them together
+# compiles about fifteen operations.
 _MOST_ONE_BY_ONE = 100
-
-# Relative difference of two time steps that is rounding.
-_SAME_STEP = 1e-6
 
 
 class Group(eqx.Module):
@@ -102,7 +104,7 @@ def as_trials(problem: ProblemOrTask, observed: Any) -> Trials:
     if len(trials) == 0:
         raise InputError("observed must contain at least one trial, got none")
     if checks.is_concrete(trials.observed):
-        _require_samples(trials)
+        require_samples(trials)
     return trials
 
 
@@ -140,20 +142,6 @@ def _from_array(problem: ProblemOrTask, observed: Any) -> Trials:
     return Trials(array, checks.array_module(problem.dt).arange(array.shape[1]) * problem.dt)
 
 
-def _require_samples(trials: Trials) -> None:
-    """Raise if a sample is infinite, or if all samples are missing."""
-    array = np.asarray(trials.observed)
-    if np.isinf(array).any():
-        trial, step, channel = (int(i) for i in np.argwhere(np.isinf(array))[0])
-        raise InputError(
-            f"observed must be finite, or NaN where a sample is missing: got "
-            f"{array[trial, step, channel]} in trial {trial}, step {step}, "
-            f"{trials.channel_names[channel]}"
-        )
-    if np.isnan(array).all():
-        raise InputError("all samples are missing: observed is NaN throughout")
-
-
 def kinds_of(trials: Trials) -> dict[Kind, list[int]]:
     """The kinds of trials, each of which needs a problem of its own, with their trials."""
     members: dict[Kind, list[int]] = {}
@@ -180,7 +168,7 @@ def group_trials(
     """
     _require_kinds(problem, trials, policy, observer)
     if isinstance(problem, Problem):
-        _require_one_problem(trials)
+        require_one_problem(trials)
         yield _group(problem, trials, policy, observer, np.arange(len(trials)))
         return
     names, members = list(trials.conditions), kinds_of(trials)
@@ -262,7 +250,7 @@ def _group(
     """The group of the trials `which`, which share this problem."""
     recorder = resolve_observer(problem, observer)
     length = int(trials.lengths[which[0]])
-    _check(problem, recorder, trials, length)
+    require_agreement(problem, recorder, trials, length)
     samples = entries(trials.observed, (which, slice(length)))
     parts = (problem, policy, recorder, samples, _starts(trials, which))
     problem, policy, recorder, samples, starts = with_leading_axis(parts)
@@ -291,7 +279,7 @@ def _batched(
         length = max(kind[0] for kind in kinds)
         problems, observers = _stacked(task, names, kinds, observer, own_of(kinds))
         problem, recorder = first_entry((problems, observers))
-        _check(problem, recorder, trials, length)
+        require_agreement(problem, recorder, trials, length)
         lengths = np.where(index >= 0, trials.lengths[index], 0)
         within = np.arange(length) < lengths[:, :, None]
         xp = checks.array_module(trials.observed)
@@ -390,62 +378,3 @@ def _joined(*arrays: Any) -> Any:
 def _starts(trials: Trials, index: np.ndarray) -> Any:
     """The known starts of these trials, if starts are known."""
     return None if trials.starts is None else entries(trials.starts, index)
-
-
-def _require_one_problem(trials: Trials) -> None:
-    """Raise unless all trials have the same length and conditions."""
-    lengths = np.unique(trials.lengths)
-    differ = [name for name, values in trials.conditions.items() if len(np.unique(values)) > 1]
-    if len(lengths) > 1 or differ:
-        what = "lengths" if len(lengths) > 1 else differ[0]
-        raise InputError(
-            f"the trials differ in their {what}, so they need several problems: pass a function "
-            "of steps and conditions, as in functools.partial(mc.tasks.reaching, effort=1e-5)"
-        )
-
-
-def _check(problem: Problem, observer: Observer, trials: Trials, length: int) -> None:
-    """Raise unless problem, observer and trials fit together."""
-    _, o, n = observer.S.shape
-    if length != problem.steps or trials.observed.shape[1] < length:
-        raise InputError(
-            f"the trials have {min(length, trials.observed.shape[1])} steps, the problem has "
-            f"{problem.steps}"
-        )
-    if trials.observed.shape[2] != o:
-        raise InputError(
-            f"the trials have {trials.observed.shape[2]} channels, the observer records {o}: "
-            f"{', '.join(observer.channel_names)}"
-        )
-    _check_channels(observer, trials)
-    if trials.starts is not None and trials.starts.shape[1] != n:
-        raise InputError(f"starts must have {n} states per trial, got {trials.starts.shape[1]}")
-    if not (checks.is_concrete(trials.times) and checks.is_concrete(problem.dt)):
-        return
-    first, second = np.asarray(trials.times)[:2]
-    step = second - first
-    if not np.isclose(step, problem.dt, rtol=_SAME_STEP):
-        raise InputError(
-            f"the trials are on a grid of {float(step):g} s, the problem steps by "
-            f"{float(problem.dt):g} s"
-        )
-
-
-def _check_channels(observer: Observer, trials: Trials) -> None:
-    """Raise if names or units of channels are known and differ; units must then be converted."""
-    unnamed = checks.labels("channels", None, len(observer.channel_names), "channel")[0]
-    names = (trials.channel_names, observer.channel_names)
-    if names[0] != names[1] and unnamed not in names:
-        raise InputError(
-            f"the trials' channels are {', '.join(names[0])}; the observer records "
-            f"{', '.join(names[1])}: they must be the same, in the same order"
-        )
-    units = zip(trials.channel_names, trials.channel_units, observer.channel_units, strict=True)
-    differ = [(name, have, need) for name, have, need in units if have and need and have != need]
-    if differ:
-        found = ", ".join(f"{name} in {have} (model: {need})" for name, have, need in differ)
-        convert = ", ".join(f'{name}="{need}"' for name, _, need in differ)
-        raise InputError(
-            f"the trials have other units than the model: {found}; convert them with "
-            f"trials.in_units({convert})"
-        )

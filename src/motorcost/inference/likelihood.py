@@ -227,13 +227,20 @@ def log_likelihoods_of(
     else:  # whether a sample is missing is known only when the program runs
         data = group.samples if samples is None else samples
         values, first, per_trial = lax.cond(jnp.isnan(data).any(), in_general, of_complete)
-    possible = per_value(policies.converged) & (first == NO_CONTRADICTION) & jnp.isfinite(values)
+    values = _where_possible(values, first, per_value(policies.converged), weights)
+    return values, policies.converged, first, values if weights is None else per_trial
+
+
+def _where_possible(
+    values: Array, first: Array, converged: Array, weights: Array | None
+) -> Float[Array, "*values"]:
+    """The log likelihoods; -inf where there is no policy, or a sample contradicts the model."""
+    possible = converged & (first == NO_CONTRADICTION) & jnp.isfinite(values)
     values = jnp.where(possible, values, -jnp.inf)
-    if weights is not None:  # a condition whose trials do not count may be impossible
-        values = jnp.where((weights > 0).any(axis=-1), values, 0.0)
-    else:
-        per_trial = values
-    return values, policies.converged, first, per_trial
+    if weights is None:
+        return values
+    # A condition whose trials do not count may be impossible.
+    return jnp.where((weights > 0).any(axis=-1), values, 0.0)
 
 
 _compiled = lean_jit(log_likelihoods_of)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from motorcost import checks, io
-from motorcost.data.movements import Movements, concatenate_movements
+from motorcost.data.joining import concatenate_movements
+from motorcost.data.movements import Movements
 from motorcost.errors import InputError, shown
 from motorcost.io.arrays import read_npy
 from motorcost.io.limits import GIBIBYTE, Budget

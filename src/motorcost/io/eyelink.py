@@ -43,7 +43,7 @@ class _Trial:
 class _Recording:
     """What has been read of a file: samples, the trial of each (-1: none), events and trials."""
 
-    def __init__(self, source: str, by_message: bool) -> None:
+    def __init__(self, source: str, *, by_message: bool) -> None:
         self.source, self.by_message = source, by_message
         self.eyes: tuple[str, ...] = ()
         self.met: set[tuple[str, ...]] = set()
@@ -118,7 +118,7 @@ def read_eyelink(path: Path, max_bytes: int) -> tuple[DataFrame, dict[str, str],
     """
     source = shown(path.name)
     lines = _lines(path, source)
-    recording = _Recording(source, any("TRIALID" in line for line in lines))
+    recording = _Recording(source, by_message=any("TRIALID" in line for line in lines))
     budget = Budget(path.name, max_bytes)
     for row, line in enumerate(lines, start=1):
         words = line.split()

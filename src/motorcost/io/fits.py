@@ -32,7 +32,7 @@ from motorcost.io.limits import GIBIBYTE
 from motorcost.model.observer import Observer
 from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 from motorcost.tasks.supports import Support
 
 KIND = "motorcost fit"

@@ -18,8 +18,8 @@ import numpy as np
 from motorcost import tasks
 from motorcost.errors import InputError
 from motorcost.model.observer import ObserverSpec
-from motorcost.tasks.declare import Task
-from motorcost.tasks.delayed import delayed
+from motorcost.tasks.declarations import Task
+from motorcost.tasks.late_senses import delayed
 
 
 def name_of(function: Any) -> str:

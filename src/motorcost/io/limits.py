@@ -11,8 +11,8 @@ def require_few_columns(source: str, count: int) -> None:
     """Raise if a table has more columns than any recording, as one that lies on its side."""
     if count > _MOST_COLUMNS:
         raise InputError(
-            f"{shown(source)}: needs at most {_MOST_COLUMNS} columns, got {count}: a table has a "
-            "row for each sample"
+            f"{shown(source)}: needs at most {_MOST_COLUMNS} columns, got {count}: a table "
+            "needs one row per sample; is it transposed?"
         )
 
 

@@ -142,6 +142,17 @@ def _memory_of_senses(problem: Problem, late: Sequence[int], terms: int) -> _Mem
     )
 
 
+def _remembering(A: Any, kept: Any, memory: _Memory) -> Any:
+    """A (steps, n, n) with a memory: each step what is `kept` (steps, places, n) of the present
+    becomes the newest part of it, and the rest ages."""
+    xp = checks.array_module(A, kept)
+    (steps, places, _), newest = kept.shape, np.array([age == 1 for _, age in memory.places()])
+    from_present = xp.where(newest[:, None], kept, 0.0)
+    from_memory = xp.broadcast_to(memory.aging(), (steps, places, places))
+    memory_rows = xp.concatenate([from_present, from_memory], axis=2)
+    return xp.concatenate([xp.pad(A, ((0, 0), (0, 0), (0, places))), memory_rows], axis=1)
+
+
 def _delayed(p: Problem, late: Sequence[int], memory: _Memory) -> Problem:
     """The problem whose state is extended by a memory from which its senses are read."""
     p = checks.concrete_in_numpy(p)
@@ -179,11 +190,6 @@ def _delayed(p: Problem, late: Sequence[int], memory: _Memory) -> Problem:
         return xp.pad(M, [(0, 0)] * (M.ndim - 2) + [(0, size - n), (0, 0)])
 
     numbers = np.array([number for number, _ in places])
-    newest = np.array([age == 1 for _, age in places])
-    from_present = xp.where(newest[:, None], kept[:, numbers], 0.0)
-    from_memory = xp.broadcast_to(memory.aging(), (steps, size - n, size - n))
-    memory_rows = xp.concatenate([from_present, from_memory], axis=2)
-    A = xp.concatenate([xp.pad(p.A, ((0, 0), (0, 0), (0, size - n))), memory_rows], axis=1)
     start = xp.concatenate([xp.eye(n), kept[0][numbers]])  # at first, the past is the present
     C = below(p.C)
 
@@ -191,7 +197,7 @@ def _delayed(p: Problem, late: Sequence[int], memory: _Memory) -> Problem:
         return start @ cov @ start.T
 
     return p.with_believed(None).replace(
-        A=A,
+        A=_remembering(p.A, kept[:, numbers], memory),
         B=below(p.B),
         C=[C[:, i] for i in range(C.shape[1])],
         V=below(p.V),

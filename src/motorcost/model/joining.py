@@ -23,6 +23,13 @@ def concatenate(trials: Sequence[Trials]) -> Trials:
     >>> len(both.lengths)
     16
     """
+    advice = (
+        "mc.io.read(file).trials(dt=...) makes Trials from a file; mc.concatenate_movements joins "
+        "recordings as they are"
+    )
+    checks.instance("trials", trials, Sequence, "a list of Trials", advice)
+    for i, part in enumerate(trials):
+        checks.instance(f"trials[{i}]", part, Trials, "Trials", advice)
     if not trials:
         raise InputError("there are no trials to concatenate")
     first = trials[0]

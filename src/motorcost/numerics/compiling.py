@@ -28,7 +28,7 @@ def lean_jit(
     """
 
     @functools.cache
-    def compiled(lean: bool) -> Any:
+    def compiled(*, lean: bool) -> Any:
         faster = {"compiler_options": _CPU_OPTIONS} if lean else {}
         return jit(function, **options, **faster)
 
@@ -36,7 +36,7 @@ def lean_jit(
     def call(*args: Any, **kwargs: Any) -> Any:
         whole = nothing_is_traced() and all(map(is_concrete, jax.tree.leaves((args, kwargs))))
         lean = whole and jax.default_backend() == "cpu" and _has_options()
-        return compiled(lean)(*args, **kwargs)
+        return compiled(lean=lean)(*args, **kwargs)
 
     call.compiled = compiled  # type: ignore[attr-defined]
     return call

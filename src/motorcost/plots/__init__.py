@@ -3,6 +3,11 @@
 Each function returns a matplotlib `Figure` in one style, with a `caption` that says what its lines
 and bands are; `figure.savefig("figure.svg")` saves it. Results have a method `plot` that calls the
 function that fits them.
+
+In the order of reading: `style` (what all figures share), `scales`, `groups`; `behaviour`, `plane`
+and `overview` of recordings; `policies` and `beliefs` of agents; `fits`, `delays`, `checks`,
+`plausibility`, `variability`, `comparisons` and `approximation` of fits; `analyses`, `posterior`,
+`calibration` and `design`.
 """
 
 from motorcost.plots.analyses import plot_analysis

@@ -86,6 +86,13 @@ def plot_trials(
     --------
     >>> mc.plots.plot_trials(trials, ["position"]).savefig("trials.png")
     """
+    checks.instance(
+        "trials",
+        trials,
+        Trials,
+        "Trials",
+        "movements.trials(dt=...) makes them from recordings, which mc.plots.plot_movements draws",
+    )
     if len(trials) == 0:
         raise InputError("there are no trials to draw")
     panels = _panels(trials, channels)
@@ -232,6 +239,13 @@ def plot_movements(
     >>> movements = mc.Movements(samples=(x[:, None],), times=(times,), channels={"position": "cm"})
     >>> figure = mc.plots.plot_movements(movements)
     """
+    checks.instance(
+        "movements",
+        movements,
+        Movements,
+        "Movements",
+        "mc.io.read(file) reads them; mc.plots.plot_trials draws Trials",
+    )
     if len(movements) == 0:
         raise InputError("there are no movements to draw")
     place = _place(list(movements.channels)) or list(movements.channels)[:1]

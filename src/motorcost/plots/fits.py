@@ -334,9 +334,14 @@ def plot_bootstrap(found: Bootstrap, level: float = 0.95) -> CaptionedFigure:
         if found.kind == "parametric"
         else "of trials drawn with replacement"
     )
+    without = (
+        f" The search of {counted(found.unsettled, 'further experiment')} did not settle."
+        if found.unsettled
+        else ""
+    )
     return captioned(
         figure,
         f"Estimates from {counted(len(found.points), 'experiment')} {how} (histogram), and their "
-        f"middle {100 * level:g} % (shaded).",
+        f"middle {100 * level:g} % (shaded).{without}",
         f"Orange: the {100 * level:g} % confidence interval of the fit (Wald).",
     )

@@ -324,19 +324,19 @@ def _alone(post: Posterior) -> dict[str, dict[str, list[float]]]:
 
 
 def _draw_population(ax: Axes, post: Posterior, parameter: str) -> None:
-    """The population's mean with its 95 % interval; one for each level of a condition between."""
+    """The population's mean with its 95 % interval; one for each group of a condition between."""
     name = f"{parameter}_mean"
     if name not in post.posterior:
         return
     array = post.posterior[name]
     if array.ndim == 2:
-        levels = [("population's mean", array.values.ravel())]
+        means = [("population's mean", array.values.ravel())]
     else:
         labels = array.coords[array.dims[2]].values
         draws = array.values.reshape(-1, len(labels))
-        levels = [(f"mean, {label}", draws[:, i]) for i, label in enumerate(labels)]
+        means = [(f"mean, {label}", draws[:, i]) for i, label in enumerate(labels)]
     colours = (ORANGE, GREEN, BLUE, GREY)
-    for i, (label, values) in enumerate(levels):
+    for i, (label, values) in enumerate(means):
         low, middle, high = np.quantile(values, [0.025, 0.5, 0.975])
         colour = colours[i % len(colours)]
         ax.axvspan(low, high, color=colour, alpha=0.15, lw=0)

@@ -40,7 +40,7 @@ from motorcost.sweeps import sweep
 from motorcost.sweeps.progress import SweepProgress
 from motorcost.tasks import parameters as declared_parameters
 from motorcost.tasks import typical_values
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 from motorcost.tasks.supports import LogNormal, Normal, Support
 
 # From a posterior, a key and a number of draws to draws on the unconstrained scale (chains, draws,

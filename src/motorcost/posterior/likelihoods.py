@@ -15,7 +15,7 @@ from motorcost.fitting.specification import Free, make_objective
 from motorcost.model.observer import ObserverLike
 from motorcost.model.trials import Trials
 from motorcost.posterior.target import log_likelihood_at
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 
 class Likelihood:

@@ -26,7 +26,7 @@ from motorcost.posterior.priors import Prior
 from motorcost.posterior.target import Target
 from motorcost.posterior.words import too_narrow
 from motorcost.sweeps.identity import settings_of
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 from motorcost.tasks.supports import Support
 
 # Maxima of the posterior from which chains begin: those at most this much below the best.

@@ -42,7 +42,7 @@ from motorcost.posterior.population import (
 from motorcost.posterior.priors import Prior
 from motorcost.posterior.result import Posterior
 from motorcost.posterior.words import verdicts_of_chains
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 # The SD of the half-normal prior of a spread, on a log scale (or of log odds).
 USUAL_SPREAD = 1.0

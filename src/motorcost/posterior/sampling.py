@@ -37,7 +37,7 @@ from motorcost.posterior.target import Target
 from motorcost.posterior.words import convergence_table, mixing, verdicts_of_chains
 from motorcost.sweeps.identity import checksum_of_trials, full_name, settings_of
 from motorcost.tasks import parameters as declared_parameters
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 Priors = Mapping[str, Any] | Sequence[str]
 SamplingMethod = Literal["nuts", "smc", "laplace"]

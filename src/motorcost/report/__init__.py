@@ -1,4 +1,12 @@
-"""Reports: self-contained HTML pages of text, tables and pictures."""
+"""Reports: self-contained HTML pages of text, tables and pictures.
+
+In the order of reading:
+
+- `page`: render a report from sections. `readme`: README.md of a folder of results.
+- `fitted`: the report of a fit, with sections from `preparation`, `checks`, `differences` and
+  `plane`.
+- `design`, `posterior`: the folders of a design and of a posterior.
+"""
 
 from motorcost.report.fitted import fit_sections, write_fit, write_result
 from motorcost.report.page import Picture, Points, Section, Table, write_report

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from motorcost import checks
 from motorcost.diagnostics import (
     Adequacy,
     Bootstrap,
@@ -36,8 +37,8 @@ from motorcost.study.doubts import doubts
 from motorcost.study.overview import look_at
 from motorcost.study.preparation import StepRecord
 from motorcost.study.settings import Study
-from motorcost.tasks.declare import Task
-from motorcost.tasks.delayed import Delay
+from motorcost.tasks.declarations import Task
+from motorcost.tasks.late_senses import Delay
 
 if TYPE_CHECKING:
     from motorcost.plots.style import CaptionedFigure
@@ -148,6 +149,13 @@ def analyse(
     >>> analysis.fit.names
     ('effort',)
     """
+    checks.instance(
+        "study",
+        study,
+        Study,
+        "a Study",
+        'mc.Study.read("study.toml") reads one, mc.Study(file, task, free) makes one',
+    )
     tell = silent if progress is None else progress
     tell("reading", 0, None)
     prepared = study.prepared()

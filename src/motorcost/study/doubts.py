@@ -16,7 +16,7 @@ from motorcost.study.overview import time_constants
 from motorcost.study.positions import viewed_positions
 from motorcost.study.settings import Study
 from motorcost.study.suspicions import Inspected, suspicions_of_trials
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 
 def doubts(task: Task, trials: Trials, fixed: Mapping[str, Any]) -> tuple[str, ...]:
@@ -45,6 +45,7 @@ def doubts(task: Task, trials: Trials, fixed: Mapping[str, Any]) -> tuple[str, .
         turned=len(viewed.channels) == 1,
         default_goal=default,
         leads=trials.lead > 0,
+        of_arrays=True,
     )
     return suspicions_of_trials(inspected, ("all",) * len(trials))
 

@@ -17,8 +17,8 @@ from motorcost.study.cuts import check_cuts
 from motorcost.study.document import Document, read_document
 from motorcost.study.selection import trial_range
 from motorcost.study.settings import check_bootstrap, check_method
-from motorcost.study.task_lookup import defaults_of, example_problem, find_task
-from motorcost.tasks.declare import Task
+from motorcost.study.task_lookup import example_problem, find_task
+from motorcost.tasks.declarations import Task, defaults_of
 from motorcost.tasks.supports import Support
 
 

@@ -3,17 +3,13 @@ how long the recording, how near to the goal the movement ends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 
 from motorcost import checks
 from motorcost.data.movements import Movements
 from motorcost.errors import InputError
+from motorcost.tasks.targets import distances, target_names
 
-# What tasks in the plane and in space call the coordinates of their targets.
-TARGETS = ("target_x", "target_y", "target_z")
 # What a preparation calls the distance from the line to the goal.
 LATERAL = "lateral"
 
@@ -51,30 +47,10 @@ def durations(movements: Movements) -> np.ndarray:
     return np.array([time[-1] - time[0] if len(time) else 0.0 for time in movements.times], float)
 
 
-def distances(conditions: Mapping[str, Any]) -> np.ndarray:
-    """How far the targets are, on a line or in the plane."""
-    values = [numeric(name, np.asarray(conditions[name])) for name in _target_names(conditions)]
-    return np.sqrt(sum(np.square(value, dtype=float) for value in values))
-
-
-def numeric(name: str, values: np.ndarray) -> np.ndarray:
-    """The values of a condition, if they are numbers or true and false."""
-    if values.dtype.kind not in "biuf":
-        raise InputError(f"the condition {name!r} must be numbers, got {str(values[0])!r}")
-    return values
-
-
-def _target_names(conditions: Mapping[str, Any]) -> Sequence[str]:
-    names = [name for name in TARGETS if name in conditions] or ["target"]
-    for name in names:
-        checks.one_of("condition", name, list(conditions))
-    return names
-
-
 def _shares_of_the_way(movements: Movements) -> np.ndarray:
     """One minus how far from its goal each movement ends, relative to where it starts; NaN where a
     trial has no sample."""
-    names = _target_names(movements.conditions)
+    names = target_names(movements.conditions)
     in_plane = names[0] != "target"
     if in_plane:
         channels = [name.removeprefix("target_") for name in names]

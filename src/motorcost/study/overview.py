@@ -24,8 +24,7 @@ from motorcost.study.preparation import Prepared, StepRecord, prepared, sampling
 from motorcost.study.selection import with_selection
 from motorcost.study.settings import Study
 from motorcost.study.suspicions import Inspected, suspicions
-from motorcost.study.task_lookup import defaults_of
-from motorcost.tasks.declare import Task, parameters
+from motorcost.tasks.declarations import Task, defaults_of, parameters
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -220,6 +219,13 @@ def look(
     >>> len(found.to_frame())
     8
     """
+    checks.instance(
+        "source",
+        source,
+        (Study, Movements, Path, str),
+        "a study, recordings (Movements) or a file",
+        "mc.fit notes what looks wrong with Trials",
+    )
     if isinstance(source, Movements):
         if task is not None:
             raise InputError("task needs a file or a study: movements are looked at as they are")

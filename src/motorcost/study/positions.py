@@ -11,7 +11,8 @@ from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.model import units
 from motorcost.study.settings import Study
-from motorcost.study.task_lookup import defaults_of, example_problem
+from motorcost.study.task_lookup import example_problem
+from motorcost.tasks.declarations import defaults_of
 
 # Beginnings of the names of conditions that are the coordinates of a goal.
 _GOALS = ("target", "goal", "end")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,11 @@ from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.fitting.specification import takes_arguments
 from motorcost.model.problem import Problem
-from motorcost.study.leaving_out import TARGETS, distances, least, most, numeric
+from motorcost.study.leaving_out import least, most
 from motorcost.study.selection import Step, keep_only, keep_range
-from motorcost.study.task_lookup import defaults_of
-from motorcost.tasks.declare import Task, parameter_units
-
-# Beyond this ratio of a recording's extent to the target's distance, units are wrong.
-SCALE = 30.0
+from motorcost.tasks.declarations import Task, defaults_of, parameter_units
+from motorcost.tasks.plausible_units import check_scale, note_of_assumed, wanted_units
+from motorcost.tasks.targets import numeric
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,14 @@ class ForModel:
             note = f"conditions that {self.task_name} does not take: {', '.join(unused)}"
             movements = movements.noted(note)
         movements = in_model_units(movements, problem, parameter_units(self.task))
-        check_scale(movements, problem, self.task, self.fixed)
+        check_scale(
+            movements.samples,
+            list(movements.channels),
+            movements.conditions,
+            problem=problem,
+            task=self.task,
+            fixed=self.fixed,
+        )
         if self.dt is not None:
             return movements, self.dt
         dt = sampling_interval(movements)
@@ -213,64 +218,24 @@ def in_model_units(
     What has no unit is taken to be in the model's, and a note says so.
     """
     units = movements.channels | movements.condition_units
-    of_states = dict(zip(problem.state_names, problem.state_units, strict=True))
-    # Reaching has a state `velocity` and a parameter `velocity`, the weight of a cost.
-    wanted = {
-        **{name: of_states.get(name, "") for name in movements.channels},
-        **{
-            name: parameter_units.get(name, of_states.get(name, ""))
-            for name in movements.condition_units
-        },
-    }
-    assumed = [
-        f"{name} in {wanted[name]}" for name in units if not units[name] and wanted.get(name)
-    ]
+    wanted = wanted_units(
+        problem, parameter_units, list(movements.channels), list(movements.condition_units)
+    )
+    assumed = {name: wanted[name] for name in units if not units[name] and wanted[name]}
     if assumed:
-        note = f"no units were given; taken for granted: {', '.join(assumed)}"
-        movements = movements.noted(note)
+        movements = replace(
+            movements,
+            channels={name: assumed.get(name, u) for name, u in movements.channels.items()},
+            condition_units=movements.condition_units
+            | {name: unit for name, unit in assumed.items() if name in movements.conditions},
+        ).noted(note_of_assumed(assumed))
     return movements.in_units(
         **{
             name: wanted[name]
             for name, unit in units.items()
-            if unit and wanted.get(name, unit) not in ("", unit)
+            if unit and wanted[name] not in ("", unit)
         }
     )
-
-
-def check_scale(
-    movements: Movements, problem: Problem, task: Task, fixed: Mapping[str, Any]
-) -> None:
-    """Raise where a recording and its target cannot be in the same unit."""
-    defaults = defaults_of(task)
-    names = [name for name in ("target", *TARGETS) if name in defaults]
-    if not names or not len(movements):
-        return
-    unit = parameter_units(task)[names[0]]
-    known = defaults | dict(fixed) | movements.conditions
-    distance = float(np.median(distances({name: known[name] for name in names})))
-    state_units = dict(zip(problem.state_names, problem.state_units, strict=True))
-    channels = [n for n in movements.channels if state_units.get(n) == unit and n not in names]
-    # In the plane a movement may lie along one axis: its channels are measured together.
-    together = len(names) > 1
-    for chosen in [channels] if together else [[name] for name in channels]:
-        name, extent = ", ".join(chosen), _extent(movements, chosen)
-        if distance > 0 and extent > 0 and not 1 / SCALE < extent / distance < SCALE:
-            raise InputError(
-                f"{name} {'cover' if together else 'covers'} {extent:.3g} {unit} in a trial, but "
-                f"the target is at {distance:.3g} {unit}: one of them is in another unit "
-                f'(units = {{ {chosen[0]} = "mm" }}), or the target of the trials is not given'
-            )
-
-
-def _extent(movements: Movements, channels: Sequence[str]) -> float:
-    """How far a trial reaches in these channels, at the median."""
-    index = movements.columns(channels)
-    extents: list[Any] = [
-        np.linalg.norm(np.nanmax(samples[:, index], axis=0) - np.nanmin(samples[:, index], axis=0))
-        for samples in movements.samples
-        if np.isfinite(samples[:, index]).any(axis=0).all()
-    ]
-    return float(np.median(extents or [0.0]))
 
 
 def sampling_interval(movements: Movements) -> float:

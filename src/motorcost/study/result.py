@@ -139,6 +139,7 @@ def _plausibility(found: Plausibility | None) -> dict[str, Any] | None:
 def _bootstrap(bootstrap: Bootstrap) -> dict[str, Any]:
     return {
         "n": len(bootstrap.points),
+        "unsettled": bootstrap.unsettled,
         "standard_errors": bootstrap.standard_errors,
         "intervals": {name: list(ends) for name, ends in bootstrap.interval().items()},
     }

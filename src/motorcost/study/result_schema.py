@@ -136,9 +136,11 @@ class Baseline(Part):
 
 
 class Resampled(Part):
-    """`bootstrap`: standard errors and intervals from `n` data sets."""
+    """`bootstrap`: standard errors and intervals from `n` data sets; the searches of `unsettled`
+    further ones did not settle."""
 
     n: Count
+    unsettled: Count = 0
     standard_errors: ByName
     intervals: dict[str, Pair]
 

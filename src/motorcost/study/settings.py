@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from motorcost import checks
-from motorcost.data.movements import Movements, concatenate_movements
+from motorcost.data.joining import concatenate_movements
+from motorcost.data.movements import Movements
 from motorcost.errors import InputError
 from motorcost.fitting.delays import delays_of
 from motorcost.fitting.derivative_free import METHODS, Method, check_installed
@@ -23,8 +24,8 @@ from motorcost.model.trials import Trials
 from motorcost.study.cuts import check_cuts
 from motorcost.study.preparation import ForModel, Prepared, check_steps, prepared
 from motorcost.study.task_lookup import example_problem, find_task
-from motorcost.tasks.declare import Task
-from motorcost.tasks.delayed import Delay
+from motorcost.tasks.declarations import Task
+from motorcost.tasks.late_senses import Delay
 from motorcost.tasks.supports import Support
 
 Files = Path | str | Sequence[Path | str]

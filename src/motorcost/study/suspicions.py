@@ -10,14 +10,15 @@ import numpy as np
 
 from motorcost.data.measures import Measures
 from motorcost.data.movements import Movements
+from motorcost.tasks.plausible_units import unit_in_a_study, unit_in_python
 
 # Movements whose median end is farther from the goal than this fraction of the way to it do not
 # approach it. Undershooting does not reach this: simulated reaches of 0.2 s miss by 0.7 of the way.
 _MISSED = 0.8
 # Farther than this fraction of the way, they end short of it.
 _SHORT = 0.25
-# Movements that stop on the straight way to the goal have covered, with what is left, the distance
-# to it. So many times that, and they went elsewhere.
+# Path covered plus distance left, relative to the start-goal distance; above this, movements did
+# not go straight to the goal.
 _DETOUR = 1.1
 # Ends that miss goals in several directions all by the same vector, but for this fraction of it,
 # have an offset, which counts from this fraction of the way to the goal.
@@ -72,6 +73,7 @@ class Inspected:
     - `default_goal`: the goal that the task assumes where the trials have none.
     - `tracked`: whether goals move, so that trials are no movements from rest to rest.
     - `leads`: whether the model begins before the first sample.
+    - `of_arrays`: whether they are `Trials` rather than recordings from a file.
     """
 
     movements: Movements
@@ -83,6 +85,7 @@ class Inspected:
     default_goal: float | None = None
     tracked: bool = False
     leads: bool = False
+    of_arrays: bool = False
 
     def part(self, which: np.ndarray) -> Inspected:
         """The same of some of the trials."""
@@ -169,7 +172,7 @@ def _units(inspected: Inspected) -> Iterator[str]:
     if not least <= distance <= most:
         yield (
             f"movements cover {distance:.3g} {inspected.unit}: is that their unit?"
-            + _better_unit(distance, inspected.unit)
+            + _better_unit(distance, inspected)
         )
     elif distance > fastest * duration:
         yield (
@@ -192,15 +195,19 @@ def _spikes(inspected: Inspected) -> Iterator[str]:
         )
 
 
-def _better_unit(distance: float, unit: str) -> str:
+def _better_unit(distance: float, inspected: Inspected) -> str:
     """The unit in which a distance would be that of a reach, if there is one."""
-    if unit != "m":
+    if inspected.unit != "m":
         return ""
+    say_unit = unit_in_python if inspected.of_arrays else unit_in_a_study
+    # Of movements that were turned onto the line to their goal, the channels in the file are meant.
+    turned = inspected.turned and not inspected.of_arrays
+    channel = "x" if turned else next(iter(inspected.movements.channels))
     for name, size in _SIZES.items():
         if _USUAL_REACH[0] <= distance * size <= _USUAL_REACH[1]:
             return (
                 f" If the numbers are in {name}, they cover {distance * size:.3g} m: say so, as in "
-                f'units = {{ x = "{name}" }} of every channel and goal.'
+                f"{say_unit(channel, name)}, and the units of other channels and of goals."
             )
     return ""
 

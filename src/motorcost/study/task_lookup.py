@@ -13,7 +13,7 @@ import jax
 from motorcost import checks, tasks
 from motorcost.errors import InputError
 from motorcost.model.problem import Problem
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 TASKS = (
     "reaching",
@@ -60,11 +60,6 @@ def _function_in(path: Path, function: str) -> Task:
     if not callable(task):
         raise InputError(f"{path} has no function {function}")
     return task
-
-
-def defaults_of(task: Task) -> dict[str, Any]:
-    """The defaults of a task's declared parameters; empty for a task that declares none."""
-    return tasks.defaults(task) if hasattr(task, "parameters") else {}
 
 
 def make_problem(task: Task, name: str, values: Mapping[str, Any]) -> Problem:

@@ -17,7 +17,7 @@ from motorcost.errors import InputError
 from motorcost.model.delay import delay as delayed
 from motorcost.model.problem import Problem
 from motorcost.numerics.linalg import congruence, mm, mmT, solve_semidefinite, symmetrised
-from motorcost.tasks.declare import Parameter, declare
+from motorcost.tasks.declarations import Parameter, declare
 from motorcost.tasks.supports import LogUniform
 
 _SHARED = {

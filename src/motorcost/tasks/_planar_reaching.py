@@ -6,8 +6,8 @@ from typing import Any
 from motorcost import checks, parts
 from motorcost.errors import InputError
 from motorcost.model.problem import Problem
-from motorcost.tasks.declare import Parameter, declare
-from motorcost.tasks.reaching import FELT, reaching
+from motorcost.tasks._reaching import FELT, reaching
+from motorcost.tasks.declarations import Parameter, declare
 from motorcost.tasks.supports import LogUniform, Uniform
 
 _OF_REACHING = ("effort", "velocity", "force", "motor_noise", "steps", "dt", "sensory_noise", "tau")
@@ -171,7 +171,7 @@ def _require_a_way(target_x: Any, target_y: Any) -> None:
 
 
 def _require_parts(without: Mapping[str, Any], vision_delay: int) -> None:
-    """Raise if something is given of a part that there is not."""
+    """Raise if an option is given whose via-point, field or vision is missing."""
     needs = {
         "via": "a via-point: via_x, via_y and via_time",
         "adaptation": "a field: curl, viscosity, load_x or load_y",

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 
 from motorcost import checks
 from motorcost.model.problem import Problem
-from motorcost.tasks.declare import Parameter, Task, declare
+from motorcost.tasks.declarations import Parameter, Task, declare
 from motorcost.tasks.supports import LogUniform
 
 _PARAMETERS = {

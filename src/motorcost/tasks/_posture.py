@@ -4,8 +4,8 @@ from typing import Any
 
 from motorcost import checks, parts
 from motorcost.model.problem import Problem
-from motorcost.tasks.declare import Parameter, declare
-from motorcost.tasks.reaching import FELT, reaching
+from motorcost.tasks._reaching import FELT, reaching
+from motorcost.tasks.declarations import Parameter, declare
 from motorcost.tasks.supports import LogUniform, Uniform
 
 _OF_REACHING = ("motor_noise", "sensory_noise", "steps", "dt", "tau")

@@ -124,6 +124,11 @@ def defaults(task: Task) -> dict[str, Any]:
     return {name: signature.parameters[name].default for name in parameters(task)}
 
 
+def defaults_of(task: Task) -> dict[str, Any]:
+    """The defaults of a task's declared parameters; empty for a task that declares none."""
+    return defaults(task) if hasattr(task, "parameters") else {}
+
+
 def default_costs(task: Task) -> list[str]:
     """Return the names of the costs that a task has unless it is told otherwise: those with a
     default value.

@@ -8,7 +8,7 @@ from motorcost import checks
 from motorcost.errors import InputError
 from motorcost.model.delay import delay
 from motorcost.model.problem import Problem
-from motorcost.tasks.declare import Task
+from motorcost.tasks.declarations import Task
 
 Delay = int | Mapping[str, int]
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from motorcost import checks, parts
 from motorcost.model.problem import Problem
-from motorcost.tasks.declare import Parameter, declare
+from motorcost.tasks.declarations import Parameter, declare
 from motorcost.tasks.supports import LogUniform
 
 # The SD with which each quantity is felt, for a `sensory_noise` of 1: in m, m/s and N.

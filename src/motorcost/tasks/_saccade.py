@@ -5,7 +5,7 @@ from typing import Any
 from motorcost import checks, parts
 from motorcost.errors import InputError
 from motorcost.model.problem import Problem
-from motorcost.tasks.declare import Parameter, declare
+from motorcost.tasks.declarations import Parameter, declare
 from motorcost.tasks.supports import LogUniform
 
 

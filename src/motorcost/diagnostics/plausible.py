@@ -10,9 +10,9 @@ import numpy as np
 
 from motorcost.diagnostics.courses import CourseComparison, compared
 from motorcost.diagnostics.expectations import ExpectedTrials, expected_trials
-from motorcost.errors import ConvergenceError, InputError
+from motorcost.errors import ConvergenceError
 from motorcost.fitting.fitted import Fit
-from motorcost.fitting.information import AT_BOUND
+from motorcost.fitting.settled import require_finished
 from motorcost.tasks import parameters as declared_parameters
 
 if TYPE_CHECKING:
@@ -24,15 +24,15 @@ MOST_KINDS = 20
 HARDLY_MOVES = 0.5
 # An agent that saves less than this share of the cost of not moving might as well not move.
 SAVES_LITTLE = 0.5
-# An end point that is further off than this share of the distance is said.
+# End points further from the goal than this share of the distance are reported,
 FAR_OFF = 0.2
-# ... unless it is less than so many standard errors of the mean end point. That is chance, as with
-# a target that wanders at random.
+# if they are also more than this many standard errors of the mean away. Less is chance, as with a
+# target that wanders at random.
 BEYOND_CHANCE = 3.0
-# Spreads of end points (SD) that differ by more than this factor are said ...
+# SDs of end points that differ by more than this factor are reported,
 SPREADS_DIFFER = 2.0
-# ... if there are at least so many trials: a factor of two between the SDs of ten and of many
-# trials has a probability below 1 %.
+# if there are at least this many trials: a factor of two between the SDs of ten and of many trials
+# has a probability below 1 %.
 FEWEST_ENDS = 10
 # States whose cost at rest is one of stability rather than of accuracy.
 STABILITY = ("velocity", "speed", "acceleration", "force", "muscle")
@@ -149,8 +149,7 @@ def plausibility(fit: Fit) -> Plausibility:
     >>> print(mc.plausibility(fit))
     The agent's position ends ...
     """
-    if fit.interrupted:
-        raise InputError("the fit was interrupted: there is no agent to look at yet")
+    require_finished(fit, "agent to look at")
     trials = expected_trials(fit, MOST_KINDS)
     expected = trials.expected
     found = np.asarray(expected.converged)
@@ -255,14 +254,13 @@ def implausible_body(fit: Fit) -> list[str]:
     task = fit.objective.task
     declared: Mapping[str, Any] = declared_parameters(task) if hasattr(task, "parameters") else {}
     lines = []
-    for coordinate, point in zip(fit.objective.coordinates, fit.point, strict=True):
+    for coordinate in fit.objective.coordinates:
         parameter = declared.get(coordinate.parameter)
         if parameter is None or parameter.role != "body":
             continue
         value = fit.estimates[coordinate.name]
         unit = f" {parameter.unit}" if parameter.unit else ""
-        usual, bounds = parameter.support, coordinate.support.bounds
-        at_edge = min(abs(point - bound) for bound in bounds) < AT_BOUND
+        usual, at_edge = parameter.support, coordinate.name in fit.at_bounds
         beyond = usual is not None and value not in usual
         if at_edge or beyond:
             where = "at the edge of its support" if at_edge else f"outside its usual range, {usual}"
