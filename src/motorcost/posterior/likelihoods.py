@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from motorcost.errors import InputError
 from motorcost.fitting.objective import Objective
-from motorcost.fitting.specification import Free, make_objective
+from motorcost.fitting.specification import Free, check_units, make_objective
 from motorcost.model.observer import ObserverLike
 from motorcost.model.trials import Trials
 from motorcost.posterior.target import log_likelihood_at
@@ -48,6 +48,7 @@ class Likelihood:
         self.objective: Objective = make_objective(
             task, trials, free, fixed=fixed, observer=observer
         )
+        check_units(self.objective)
 
     def __call__(self, **parameters: Any) -> Float[Array, ""]:
         """Return the log likelihood of all trials; -1e30 where the model cannot have made them.
