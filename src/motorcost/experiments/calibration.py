@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from motorcost.experiments.declare import Experiment, Number, Settings, Sweep, Tables
 from motorcost.experiments.reaches import CAMERA, TRUTH
 from motorcost.model.observer import ObserverSpec
-from motorcost.plots.style import GREY, clean
+from motorcost.plots.style import COLOURS, GREY, clean
 from motorcost.posterior.calibrated import Calibration
 from motorcost.posterior.calibration import RANKED, CalibrationSet, chosen_priors
 from motorcost.report.page import Picture
@@ -102,12 +102,12 @@ def draw(at: Settings, tables: Tables) -> Sequence[Picture]:
         places = np.arange(1, of_task.n_ranks + 1) / of_task.n_ranks
         band = of_task.ecdf_band()
         ax.fill_between(places, -band, band, color=GREY, alpha=0.25, lw=0)
-        for name in of_task.names:
-            ax.plot(places, of_task.ecdf_differences(name), lw=1.4, label=name)
+        for name, colour in zip(of_task.names, COLOURS, strict=False):
+            ax.plot(places, of_task.ecdf_differences(name), color=colour, lw=1.4, label=name)
         ax.axhline(0, color=GREY, lw=0.8)
         ax.set_title(title, fontsize=9)
         ax.set_xlabel("rank of the true value (fraction)", fontsize=8)
-        ax.legend(fontsize=7, frameon=False)
+        ax.legend(fontsize=7, frameon=False, loc="upper right")
         clean(ax)
     figure.axes[0].set_ylabel("share of data sets, less expected", fontsize=8)
     alt = "Distribution of the ranks of true values among draws of their posteriors, by task"
