@@ -93,7 +93,7 @@ def test_the_meter_measures_the_log_likelihood(setting, monkeypatch):
     assert (off <= 5 * sd + 1e-9).all()
     # A slider outside its support is a constant of the likelihood, and needs no program of its own.
     monkeypatch.setattr("motorcost.explore.likelihood._KEPT", 3)
-    programs = [evaluate.compiled(lean)._cached._cache_size for lean in (True, False)]
+    programs = [evaluate.compiled(lean=lean)._cached._cache_size for lean in (True, False)]
     compiled = [size() for size in programs]
     for velocity in (0.3, 0.4, 0.5, 0.6):
         moved = meter.value({**setting.values, "velocity": velocity})

@@ -381,7 +381,7 @@ def test_names_are_escaped_and_cut(tmp_path):
 def test_very_many_columns(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(",".join(f"column_{i}" for i in range(20_000)) + "\n")
-    assert "a.csv: needs at most 5000 columns, got 20000: a table has a row" in refused(path)
+    assert "a.csv: needs at most 5000 columns, got 20000: a table needs one row" in refused(path)
     path.write_text(",".join(["c" * 5000] * 200) + "\n" + ",".join("1" * 200) + "\n")
     assert "columns must differ from each other" in refused(path)
 
