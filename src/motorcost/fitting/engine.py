@@ -229,11 +229,12 @@ def climb(
     if interrupted or not found:
         return found, interrupted
     exact = batched(which, np.stack([end.point for end in found]))[0]
-    off = np.array([end.value for end in found]) - exact
     ends = [replace(end, value=float(value)) for end, value in zip(found, exact, strict=True)]
     # Not those that are too far below the best to become a maximum that matters.
     best = {d: max(exact[which == d], default=-np.inf) for d in set(which.tolist())}
-    below = np.array([best[d] for d in which.tolist()]) - exact
+    with np.errstate(invalid="ignore"):  # impossible ends have -inf, and are left out below
+        off = np.array([end.value for end in found]) - exact
+        below = np.array([best[d] for d in which.tolist()]) - exact
     # A search that stopped at a jump may find none there when it looks more carefully.
     stopped = np.array([not end.converged for end in found]) & (below < REACH)
     another = ~(np.abs(off) < AGREEMENT) & (below < 5 * REACH)
