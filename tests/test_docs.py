@@ -35,7 +35,7 @@ def name_of(page):
 
 def is_notebook(page):
     """Notebooks are executed while the site is built."""
-    return "file_format: mystnb" in page.read_text("utf-8")
+    return "kernelspec:" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -115,6 +115,14 @@ def test_links_to_headings_are_checked(tmp_path):
     page.write_text("[there](page.md#nowhere)")
     with pytest.raises(AssertionError):
         test_links_lead_somewhere(page)
+
+
+def test_notebooks_that_read_recordings_are_known():
+    """A build without the recordings leaves those out, and must not fail at them."""
+    from notebooks import reading_recordings
+
+    naming = [page for page in PAGES if is_notebook(page) and "shared/data" in page.read_text()]
+    assert reading_recordings(DOCS) == [page.relative_to(DOCS).as_posix() for page in naming] != []
 
 
 def test_pages_that_load_from_the_network_are_found(tmp_path):

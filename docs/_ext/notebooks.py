@@ -1,10 +1,11 @@
 """Notebooks that need recordings, and notebooks to download.
 
-Recordings of others are not part of the repository. A notebook that reads them names their folder,
-`shared/data`, which lies beside the checkout. Where it is absent the notebook is shown without
-being executed, and the build says so.
+Recordings of others are not part of the repository. A notebook that reads them takes their folder
+from the variable `MOTORCOST_DATA`, or from beside the checkout. Where it is absent the notebook is
+shown without being executed, and the build says so.
 """
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Any
 
 from sphinx.util import logging
 
+VARIABLE = "MOTORCOST_DATA"
 DATA = Path("..", "shared", "data")  # from the top of the checkout
-NEEDS_DATA = re.compile(r"shared/data|[\"']shared[\"'],? */? *[\"']data[\"']")
 NOT_EXECUTED = """
 :::{warning}
 This page was built without the recordings that it reads, so its code was not executed and its
@@ -22,33 +23,37 @@ results are not shown.
 """
 # What a kernel would say of itself, for the colours of the code.
 LANGUAGE = "language_info:\n  name: python\n  pygments_lexer: ipython3\n"
+KERNEL = "kernelspec:\n"
 
 logger = logging.getLogger(__name__)
 
 
 def _without_data(app: Any, config: Any) -> None:
     docs = Path(app.srcdir)
-    if (docs.parent / DATA).is_dir():
+    data = Path(os.environ.get(VARIABLE, docs.parent / DATA))
+    if data.is_dir():
         return
-    pages = [page for page in docs.rglob("*.md") if "_build" not in page.parts]
-    needing = [str(page.relative_to(docs)) for page in pages if _reads_recordings(page)]
-    if needing:
-        logger.info(
-            f"NOT EXECUTED, because {DATA} is absent: {', '.join(sorted(needing))}", color="red"
-        )
+    needing = reading_recordings(docs)
+    logger.info(f"NOT EXECUTED, because {data} is absent: {', '.join(needing)}", color="red")
     app.needing_data = {name.removesuffix(".md") for name in needing}
     config.nb_execution_excludepatterns = [*config.nb_execution_excludepatterns, *needing]
 
 
+def reading_recordings(docs: Path) -> list[str]:
+    """The notebooks in a folder that read recordings."""
+    pages = [page for page in docs.rglob("*.md") if "_build" not in page.parts]
+    return sorted(str(page.relative_to(docs)) for page in pages if _reads_recordings(page))
+
+
 def _reads_recordings(page: Path) -> bool:
     text = page.read_text("utf-8")
-    return "file_format: mystnb" in text and NEEDS_DATA.search(text) is not None
+    return KERNEL in text and f'environ.get("{VARIABLE}"' in text
 
 
 def _say_so(app: Any, page: str, source: list[str]) -> None:
     if page in getattr(app, "needing_data", ()):
         head, title, rest = re.split(r"(?m)^(# .*\n)", source[0], maxsplit=1)
-        head = head.replace("file_format: mystnb\n", f"file_format: mystnb\n{LANGUAGE}", 1)
+        head = head.replace(KERNEL, LANGUAGE + KERNEL, 1)
         source[0] = head + title + NOT_EXECUTED + rest
 
 
