@@ -31,6 +31,7 @@ import plain_lqg
 import processes
 import sizes
 from cases import FULL, QUICK
+from motorcost.numerics.compiling import forget_programs_if_full
 from timing import HEADER, Row, SkippedError, compare, machine, table_row
 
 RESULTS = Path(__file__).parent / "results" / "suite.json"
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for comparison in chain.from_iterable(module.comparisons(scale) for module in modules):
         if args.only not in comparison.name:
             continue
+        forget_programs_if_full()
         try:
             row = compare(comparison, repeats=1 if scale.once else None)
         except SkippedError as reason:
