@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import motorcost as mc
 from motorcost.fitting.specification import make_objective
 from motorcost.inference.filter import filter_log_likelihoods, filter_setting, is_enough
-from motorcost.model.joint import can_vary, joint_system
+from motorcost.model.joint import can_vary
 from strategies import SHAPES, in_time, make_problem
 
 REACH = mc.tasks.reaching(steps=6)
@@ -175,23 +175,3 @@ def test_noise_is_counted_on_where_it_cannot_vanish(noise, free, noisy):
 
 def test_noise_is_not_counted_on_where_a_function_makes_the_observer():
     assert not made_of_reaches(lambda problem: mc.observe(problem, noise=1e-3), ["effort"]).noisy
-
-
-@pytest.mark.parametrize("sense_first", [False, True])
-def test_a_large_system_moved_by_its_parts_moves_as_its_matrix_does(sense_first):
-    tasks = {True: mc.tasks.pursuit, False: mc.tasks.reaching}
-    problem = mc.delay(tasks[sense_first](steps=10), 8)
-    joint = joint_system(problem, mc.solve(problem))
-    rng = np.random.default_rng(0)
-    for half in (joint, joint.sensing):
-        if half is None:
-            continue
-        at = jax.tree.map(lambda leaf: leaf[1], half)
-        M = jnp.asarray(rng.normal(size=(len(at.F), 3, 2)))
-        assert_allclose(at.parts.moved(M), np.einsum("ij,jkb->ikb", at.F, M), atol=1e-12)
-        some = tuple(range(0, len(at.F), 2))
-        assert_allclose(
-            at.among(some).parts.moved(M[::2]),
-            np.einsum("ij,jkb->ikb", at.F[np.ix_(some, some)], M[::2]),
-            atol=1e-12,
-        )

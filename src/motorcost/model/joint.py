@@ -32,67 +32,6 @@ Mean = Float[Array, "z trial"]
 # Of all entries of z, or of those that vary. An axis of length one stands for a covariance that all
 # trials share.
 Cov = Float[Array, "v v #trial"]
-# From this number of states on, F is applied by its parts: fewer operations, in more kernels.
-_LARGE = 12
-
-
-class Parts(eqx.Module):
-    """What F is made of: blockdiag(A, A^), and terms of the ranks of controls and senses.
-
-    F = blockdiag(A, A^) - [B; B^] [0, L] + [0; K] [H, -H^]. Without A and A^ these are identities:
-    nothing moves. Without controls or senses, their matrices have no columns and rows.
-    """
-
-    A: Float[Array, "*steps x x"] | None
-    Ah: Float[Array, "*steps h h"] | None
-    B: Float[Array, "*steps x m"]
-    Bh: Float[Array, "*steps h m"]
-    L: Float[Array, "*steps m h"]
-    K: Float[Array, "*steps h k"]
-    H: Float[Array, "*steps k x"]
-    Hh: Float[Array, "*steps k h"]
-
-    def among(self, x: list[int], h: list[int]) -> Parts:
-        """The parts for these entries of the state and of the estimate."""
-        A, Ah = self.A, self.Ah
-        return Parts(
-            A=None if A is None else at_places(at_places(A, x, axis=-2), x, axis=-1),
-            Ah=None if Ah is None else at_places(at_places(Ah, h, axis=-2), h, axis=-1),
-            B=at_places(self.B, x, axis=-2),
-            Bh=at_places(self.Bh, h, axis=-2),
-            L=at_places(self.L, h, axis=-1),
-            K=at_places(self.K, h, axis=-2),
-            H=at_places(self.H, x, axis=-1),
-            Hh=at_places(self.Hh, h, axis=-1),
-        )
-
-    def matrix(self) -> Float[Array, "*steps z z"]:
-        """F itself."""
-        n = self.B.shape[-2]
-        A = jnp.eye(n) if self.A is None else self.A
-        Ah = jnp.eye(n) if self.Ah is None else self.Ah
-        KH, BL = self.K @ self.H, self.B @ self.L
-        blocks = [[A, -BL], [KH, Ah - self.Bh @ self.L - self.K @ self.Hh]]
-        return _blocks([[jnp.broadcast_to(part, KH.shape) for part in row] for row in blocks])
-
-    def moved(self, matrix: Float[Array, "z c trial"]) -> Float[Array, "z c trial"]:
-        """F times a matrix, with half of the operations of that product, or fewer."""
-        x = self.B.shape[-2]
-        of_state, of_estimate = matrix[:x], matrix[x:]
-        state = of_state if self.A is None else _times(self.A, of_state)
-        estimate = of_estimate if self.Ah is None else _times(self.Ah, of_estimate)
-        if self.L.shape[-2]:
-            control = _times(self.L, of_estimate)
-            state = state - _times(self.B, control)
-            estimate = estimate - _times(self.Bh, control)
-        if self.K.shape[-1]:
-            surprise = _times(self.H, of_state) - _times(self.Hh, of_estimate)
-            estimate = estimate + _times(self.K, surprise)
-        return jnp.concatenate([state, estimate])
-
-
-def _times(left: Float[Array, "i j"], right: Float[Array, "j k trial"]) -> Array:
-    return jnp.einsum("ij,jkb->ikb", left, right)
 
 
 class Joint(eqx.Module):
@@ -105,7 +44,6 @@ class Joint(eqx.Module):
     C: Float[Array, "*steps c x m"]
     K: Float[Array, "*steps h k"]
     D: Float[Array, "*steps d k x"]
-    parts: Parts | None = None  # of F, if z is large
     sensing: Joint | None = None  # the second half of the steps, if sensing comes after acting
 
     def among(self, entries: tuple[int, ...]) -> Joint:
@@ -119,7 +57,6 @@ class Joint(eqx.Module):
             C=at_places(self.C, x, axis=-2),
             K=at_places(self.K, h, axis=-2),
             D=at_places(self.D, x, axis=-1),
-            parts=None if self.parts is None else self.parts.among(x, h),
             sensing=None if self.sensing is None else self.sensing.among(entries),
         )
 
@@ -156,15 +93,13 @@ def joint_system(problem: Problem, policy: Policy) -> Joint:
     if p.sense_first:
         return _acting_then_sensing(p, policy)
     G = _blocks([[p.V, zeros(n, w + e)], [zeros(n, v), K @ p.W, p.E]])
-    parts = Parts(A=p.A, Ah=b.A, B=p.B, Bh=b.B, L=L, K=K, H=p.H, Hh=b.H)
     return Joint(
-        F=parts.matrix(),
+        F=_blocks([[p.A, -p.B @ L], [K @ p.H, b.A - b.B @ L - K @ b.H]]),
         GG=G @ jnp.swapaxes(G, -1, -2),
         L=L,
         C=p.C,
         K=K,
         D=p.D,
-        parts=parts if n >= _LARGE else None,
     )
 
 
@@ -173,28 +108,25 @@ def _acting_then_sensing(p: Problem, policy: Policy) -> Joint:
     b, L, K = policy.believed, policy.L, policy.K
     steps, n, _ = p.V.shape
     m, k = L.shape[1], K.shape[2]
+    nothing = jnp.zeros((steps, n, n))
+    still = jnp.broadcast_to(jnp.eye(n), (steps, n, n))
     V = jnp.concatenate([p.V, jnp.zeros_like(p.V)], axis=-2)
     N = jnp.concatenate([K @ p.W, p.E], axis=-1)
     N = jnp.concatenate([jnp.zeros_like(N), N], axis=-2)
-    no_control, no_sense = jnp.zeros((steps, 0, n)), jnp.zeros((steps, n, 0))
-    acting = Parts(A=p.A, Ah=b.A, B=p.B, Bh=b.B, L=L, K=no_sense, H=no_control, Hh=no_control)
-    sensing = Parts(A=None, Ah=None, B=no_sense, Bh=no_sense, L=no_control, K=K, H=p.H, Hh=b.H)
     return Joint(
-        F=acting.matrix(),
+        F=_blocks([[p.A, -p.B @ L], [nothing, b.A - b.B @ L]]),
         GG=V @ jnp.swapaxes(V, -1, -2),
         L=L,
         C=p.C,
         K=jnp.zeros((steps, n, k)),
         D=jnp.zeros((steps, 0, k, n)),
-        parts=acting if n >= _LARGE else None,
         sensing=Joint(
-            F=sensing.matrix(),
+            F=_blocks([[still, nothing], [K @ p.H, still - K @ b.H]]),
             GG=N @ jnp.swapaxes(N, -1, -2),
             L=jnp.zeros((steps, m, n)),
             C=jnp.zeros((steps, 0, n, m)),
             K=K,
             D=p.D,
-            parts=sensing if n >= _LARGE else None,
         ),
     )
 
@@ -233,13 +165,7 @@ def act(at: Joint, mean: Mean, cov: Cov, varying: Joint | None = None) -> tuple[
     n = mean.shape[0] // 2
     among = at if varying is None else varying
     x = among.C.shape[-2]  # the number of entries that belong to the state
-    if at.parts is None or among.parts is None:
-        mean_after = at.F @ mean
-        after = jnp.einsum("ij,jkb,lk->ilb", among.F, cov, among.F)
-    else:
-        mean_after = at.parts.moved(mean[:, None])[:, 0]
-        after = among.parts.moved(jnp.swapaxes(among.parts.moved(cov), 0, 1))
-    after = after + among.GG[:, :, None]
+    after = jnp.einsum("ij,jkb,lk->ilb", among.F, cov, among.F) + among.GG[:, :, None]
     if has_signal_dependent_noise(at):
         # Second moments: sum_i Gi hh Gi' and sum_j Dj xx Dj', through the controls and senses,
         # which are few.
@@ -256,7 +182,7 @@ def act(at: Joint, mean: Mean, cov: Cov, varying: Joint | None = None) -> tuple[
             ss = ss + jnp.einsum("iab,icb->acb", s, s)
             sensory = jnp.einsum("ja,acb,kc->jkb", among.K, ss, among.K)
             after = after + jnp.pad(sensory, ((x, 0), (x, 0), (0, 0)))
-    return mean_after, (after + jnp.swapaxes(after, 0, 1)) / 2
+    return at.F @ mean, (after + jnp.swapaxes(after, 0, 1)) / 2
 
 
 def can_vary(problem: Problem) -> Bool[Array, " z"]:
