@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from motorcost.errors import InputError
+from motorcost.io.files import written_whole
 from motorcost.posterior.arviz_groups import arviz
 from motorcost.posterior.words import convergence_table, numbers_by_name
 
@@ -111,16 +110,8 @@ class Posterior(_InferenceData):
         """Write everything to a NetCDF file, whole or not at all; `mc.load_posterior` and
         `arviz.from_netcdf` read it."""
         path = Path(file)
-        if not path.parent.is_dir():
-            raise InputError(f"there is no folder {path.parent} to write {path.name} to")
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-        try:
-            self.to_netcdf(temporary)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with written_whole(path) as draft:
+            self.to_netcdf(str(draft))
         return path
 
     def __repr__(self) -> str:
