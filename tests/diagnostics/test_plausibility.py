@@ -97,6 +97,22 @@ def test_what_is_not_plausible_is_said(trials):
     assert "Not plausible: The agent hardly moves" in str(lazy)
 
 
+def test_motor_noise_is_put_down_to_what_the_fit_takes_to_be_the_same(trials):
+    def put_down_to(fit):
+        (warning,) = [line for line in mc.plausibility(fit).warnings if "motor noise is" in line]
+        return warning.partition("leaves out")[2]
+
+    bare = fit_at(trials, motor_noise=1.7)
+    assert put_down_to(bare) == (
+        ", such as starts that differ from trial to trial, aims that differ from trial to trial "
+        "and movements that are under way at the first sample."
+    )
+    with_aims = fit_at(trials.with_lead(0.04), motor_noise=1.7, aim_spread=0.01)
+    assert put_down_to(with_aims) == ", such as starts that differ from trial to trial."
+    whole = fit_at(trials.with_lead(0.04), motor_noise=1.7, aim_spread=0.01, start_spread=0.01)
+    assert put_down_to(whole) == "."
+
+
 def test_ends_that_are_off_by_chance_are_plausible():
     """The mean of 20 end points that vary by 0.1 m is known to 0.02 m."""
     made = made_plausibility(made_fit(["effort"], recorded()))

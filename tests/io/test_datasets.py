@@ -77,10 +77,10 @@ def eye(tmp_path, runs, n=400, lost=()):
 def test_saccades_by_hand(tmp_path):
     path = eye(tmp_path, [(100, 130), (140, 170)], lost=[110, 95])
     movements = datasets.read_saccades(path)
-    # 20 ms on each side, but only 10 ms between the two.
-    assert_allclose(movements.times[0][[0, -1]], [0.08, 0.139])
-    assert_allclose(movements.times[1][[0, -1]], [0.13, 0.189])
-    assert np.flatnonzero(np.isnan(movements.samples[0][:, 0])).tolist() == [15, 30]
+    # 50 ms on each side, but only 10 ms between the two.
+    assert_allclose(movements.times[0][[0, -1]], [0.05, 0.139])
+    assert_allclose(movements.times[1][[0, -1]], [0.13, 0.219])
+    assert np.flatnonzero(np.isnan(movements.samples[0][:, 0])).tolist() == [45, 60]
     assert movements.conditions["start_x"].tolist() == [0, 1]
     assert movements.conditions["end_x"].tolist() == [1, 2]
     assert movements.condition_units["end_y"] == "deg"

@@ -176,6 +176,8 @@ def test_an_interrupted_profile_keeps_the_fit(study, found):
     assert stopped.adequacy is not None
     assert stopped.cross_validated is None
     assert result_of(stopped)["interval_method"] == "wald"
+    missing = "missing, in whole or in part, is the profile, cross-validation"
+    assert any(missing in note for note in result_of(stopped)["notes"])
 
 
 def test_an_interrupted_bootstrap_keeps_the_fit(study, monkeypatch):

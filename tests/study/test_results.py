@@ -132,9 +132,19 @@ def test_fits_of_different_data_are_compared_by_estimates(fit):
     assert rows["effort, ratio"] == ["1", "1 (+nan standard errors apart)"]
 
 
+def test_an_analysis_that_was_interrupted_after_its_search_has_estimates(fit):
+    whole = result_of(made_analysis(fit))
+    _, rows = rows_of(whole=whole, part=whole | {"interrupted": True})
+    assert rows["search"] == ["settled, 2 of 3 searches agree"] * 2
+    assert "?" not in rows["effort"][1]
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
-    [({"converged": False}, "did not settle"), ({"interrupted": True}, "was interrupted")],
+    [
+        ({"converged": False}, "did not settle"),
+        ({"converged": False, "interrupted": True}, "was interrupted"),
+    ],
 )
 def test_nothing_is_concluded_from_a_fit_that_did_not_settle(fit, changed, words):
     settled, other = result_of(made_analysis(fit)), result_of(made_analysis(fit)) | changed

@@ -14,6 +14,7 @@ from motorcost.errors import ConvergenceError
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.settled import require_finished
 from motorcost.tasks import parameters as declared_parameters
+from motorcost.tasks.declarations import defaults_of
 
 if TYPE_CHECKING:
     from motorcost.plots.style import CaptionedFigure
@@ -56,6 +57,8 @@ class Plausibility:
         position and its target) belong together, and `effort` is the cost of the controls.
     motor_noise : float
         The noise that grows with the control, relative to the control's own effect.
+    left_out : tuple of str
+        What often makes trials differ and the fit takes to be the same in all of them.
     sentences, warnings : list of str
         What the agent does, and what of it is not plausible.
     mistaken : bool
@@ -76,6 +79,7 @@ class Plausibility:
     idle_cost: float
     shares: dict[str, float]
     motor_noise: float
+    left_out: tuple[str, ...] = ()
     body: tuple[str, ...] = ()
     mistaken: bool = False
     settled: bool = True
@@ -111,11 +115,13 @@ class Plausibility:
         if self.motor_noise > 1:
             lines.append(
                 f"The motor noise is {self.motor_noise:.2f}: the noise of a control is larger than "
-                "the control itself. It may stand for what the model leaves out, such as starts "
-                "and aims that differ from trial to trial, or movements that are under way at the "
-                "first sample."
+                f"the control itself. It may stand for what the model leaves out{self._such_as}."
             )
         return [*lines, *self.body]
+
+    @property
+    def _such_as(self) -> str:
+        return f", such as {_listed(self.left_out)}" if self.left_out else ""
 
     def plot(self) -> CaptionedFigure:
         """Draw what the agent's costs are for, and what it does; see
@@ -161,10 +167,33 @@ def plausibility(fit: Fit) -> Plausibility:
         idle_cost=float(np.mean(expected.idle_cost[found])),
         shares=_shares(trials, found),
         motor_noise=float(np.max(expected.motor_noise[found])),
+        left_out=tuple(_left_out(fit)),
         body=tuple(implausible_body(fit)),
         mistaken=bool(np.any(expected.mistaken)),
         settled=fit.converged,
     )
+
+
+# By the parameter that makes them so, in what trials can differ.
+_DIFFERENCES = {
+    "start_spread": "starts that differ from trial to trial",
+    "aim_spread": "aims that differ from trial to trial",
+}
+
+
+def _left_out(fit: Fit) -> list[str]:
+    """What often makes trials differ and is the same for all trials of a fit."""
+    objective = fit.objective
+    known = defaults_of(objective.task) | dict(objective.fixed)
+    inferred = {coordinate.parameter for coordinate in objective.coordinates}
+    result = [
+        words
+        for name, words in _DIFFERENCES.items()
+        if name not in inferred and not known.get(name)
+    ]
+    if fit.trials.lead == 0:
+        result.append("movements that are under way at the first sample")
+    return result
 
 
 def _shares(trials: ExpectedTrials, found: np.ndarray) -> dict[str, float]:

@@ -201,7 +201,7 @@ def read_pointing(path: Path | str) -> Movements:
     )
 
 
-def read_saccades(path: Path | str, margin: float = 0.02) -> Movements:
+def read_saccades(path: Path | str, margin: float = 0.05) -> Movements:
     """A file of saccades: x, y in degrees, 1000 Hz, NaN where the eye tracker lost the eye.
 
     A saccade is what its authors labelled as one, with up to `margin` seconds before and after,

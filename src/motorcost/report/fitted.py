@@ -198,6 +198,8 @@ def _lead(analysis: Analysis) -> str:
         )
     if analysis.plausibility is not None and analysis.plausibility.warnings:
         verdict += " Some of what the fitted agent does is not plausible: see below."
+    if analysis.interrupted:
+        verdict += " The analysis was interrupted before its end: the notes say what is missing."
     return f"{start} {verdict}"
 
 

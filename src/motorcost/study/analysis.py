@@ -270,15 +270,20 @@ def _after_the_fit(run: _Run, result: Analysis) -> None:
     if left_out and not settled:
         note = f"the search did not settle, so there is no {', no '.join(left_out)}"
         result.notes = (*result.notes, note)
-    try:
-        for is_asked_for, name, stage in [*always, *(from_a_maximum if settled else [])]:
-            try:
-                if is_asked_for:
-                    stage(run, result)
-            except (InputError, ConvergenceError) as error:
-                result.notes = (*result.notes, f"the {name} could not be done: {error}")
-    except KeyboardInterrupt:
-        result.interrupted = True
+    stages = [*always, *(from_a_maximum if settled else [])]
+    asked_for = [(name, stage) for is_asked_for, name, stage in stages if is_asked_for]
+    for i, (name, stage) in enumerate(asked_for):
+        try:
+            stage(run, result)
+        except (InputError, ConvergenceError) as error:
+            result.notes = (*result.notes, f"the {name} could not be done: {error}")
+        except KeyboardInterrupt:
+            result.interrupted = True
+        if result.interrupted:
+            missing = ", ".join(name for name, _ in asked_for[i:])
+            note = f"the analysis was interrupted: missing, in whole or in part, is the {missing}"
+            result.notes = (*result.notes, note)
+            return
 
 
 def _check(run: _Run, result: Analysis) -> None:

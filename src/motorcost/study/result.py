@@ -256,15 +256,13 @@ def compare_results(results: Mapping[str, dict[str, Any]]) -> tuple[list[str], l
 
 
 def _settled(result: dict[str, Any]) -> bool:
-    return bool(result.get("converged", True)) and not result.get("interrupted", False)
+    return bool(result.get("converged", True))
 
 
 def _standing(result: dict[str, Any]) -> str:
     """How the searches of a fit ended, in words."""
-    if result.get("interrupted", False):
-        return "was interrupted"
     if not _settled(result):
-        return "did not settle"
+        return "was interrupted" if result.get("interrupted", False) else "did not settle"
     starts, agree = len(result.get("starts", ())), result.get("starts_that_agree")
     return f"settled, {agree} of {starts} searches agree" if starts else "settled"
 
