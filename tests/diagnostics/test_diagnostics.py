@@ -243,7 +243,7 @@ def test_few_replicates_do_not_make_a_model_fail(fit):
             {"seen": mc.ObserverSpec(["velocity"], noise=5e-3)},
             "velocity varies less from sample to sample",
         ),
-        ({"seen": mc.ObserverSpec(["velocity"], noise=3e-2)}, "velocity misses alternate"),
+        ({"seen": mc.ObserverSpec(["velocity"], noise=0.1)}, "velocity misses alternate"),
         ({"target": 0.2}, "velocity is on average more than predicted"),
         ({"tau": 0.1}, "of velocity samples lie within the band where"),
     ],
@@ -356,6 +356,8 @@ def test_words_for_either_side():
             (line,) = replace(channel, missed=(name,), where="mid-movement").verdicts
             assert said in line
             assert "angle mid-movement" in line
+    echo = replace(right, later=0.45, samples_apart=3, missed=("later",))
+    assert "misses go together with those 3 samples later (correlation +0.45)" in echo.verdicts[0]
     mixed = replace(right, coverage=0.8, half=0.7, missed=("coverage", "half"))
     assert "a few much further" in mixed.verdicts[0]
 

@@ -66,6 +66,10 @@ def smaller(e):
     e *= 0.7
 
 
+def echoing(e):
+    e[:, 3:] += 0.6 * e[:, :-3]
+
+
 def persistent(e):
     e[:, 1:] += 0.6 * e[:, :-1]
 
@@ -79,6 +83,7 @@ def persistent(e):
         (larger, "variance", 1),
         (smaller, "variance", -1),
         (persistent, "lag", 1),
+        (echoing, "later", 1),
     ],
 )
 def test_each_kind_of_innovation_is_noticed(change, name, sign):
@@ -112,6 +117,13 @@ def test_shares_and_moments_are_what_they_are_called():
     rows = [row[np.isfinite(row)] for row in innovations[0]]
     lag = np.mean(np.concatenate([row[1:] * row[:-1] for row in rows])) / np.mean(e**2)
     assert_allclose(found["lag"].value, lag)
+    correlations = [
+        np.mean(np.concatenate([row[k:] * row[:-k] for row in rows])) / np.mean(e**2)
+        for k in range(2, 11)
+    ]
+    largest = int(np.argmax(np.abs(correlations)))
+    assert_allclose(found["later"].value, correlations[largest])
+    assert found["later"].samples_apart == largest + 2
     ordered = np.sort(samples[1:], axis=0)
     half = coverage_statistics(ranks(samples), EVERY, EVERY)["half"]
     assert_allclose(half.value, np.mean((samples[0] > ordered[9]) & (samples[0] < ordered[30])))

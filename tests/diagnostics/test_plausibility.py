@@ -104,11 +104,11 @@ def test_motor_noise_is_put_down_to_what_the_fit_takes_to_be_the_same(trials):
 
     bare = fit_at(trials, motor_noise=1.7)
     assert put_down_to(bare) == (
-        ", such as starts that differ from trial to trial, aims that differ from trial to trial "
-        "and movements that are under way at the first sample."
+        ", such as starts that differ, aims that differ and movements that are under way at the "
+        "first sample."
     )
     with_aims = fit_at(trials.with_lead(0.04), motor_noise=1.7, aim_spread=0.01)
-    assert put_down_to(with_aims) == ", such as starts that differ from trial to trial."
+    assert put_down_to(with_aims) == ", such as starts that differ."
     whole = fit_at(trials.with_lead(0.04), motor_noise=1.7, aim_spread=0.01, start_spread=0.01)
     assert put_down_to(whole) == "."
 

@@ -24,7 +24,8 @@ class Channel:
     - `where`: the part: empty for all samples, "mid-movement", or a group such as "for subject
       anna"; `trials`: of how many trials.
     - `variance` (1 if the model is right), `mean` (0), `kurtosis` (about 3) and `lag` (0:
-      correlation from one sample to the next) of the whitened innovations, `n` of them.
+      correlation from one sample to the next) of the whitened innovations, `n` of them; `later`
+      is the largest correlation of those that are further apart, by `samples_apart` samples.
     - `coverage`: the share of samples within the middle 95 % of simulated ones, where it should
       be `covered` (95 %, but for how few experiments were simulated); `half`: the share within the
       middle half.
@@ -48,6 +49,8 @@ class Channel:
     where: str = ""
     missed: tuple[str, ...] = ()
     deviation: float = 0.0
+    later: float = 0.0
+    samples_apart: int = 2
 
     @property
     def verdicts(self) -> list[str]:
@@ -57,6 +60,7 @@ class Channel:
             "variance": self._variance,
             "kurtosis": self._kurtosis,
             "lag": self._lag,
+            "later": self._later,
         }
         lines = [sentence() for name, sentence in words.items() if name in self.missed]
         if {"coverage", "half"} & set(self.missed):
@@ -79,6 +83,7 @@ class Channel:
             "variance": 1.0,
             "kurtosis": self.expected_kurtosis,
             "lag": 0.0,
+            "later": 0.0,
             "coverage": self.covered,
             "half": 0.5,
         }
@@ -114,6 +119,12 @@ class Channel:
         return (
             f"{self.subject} misses {way} from one sample to the next (correlation "
             f"{self.lag:+.2f}): {why}."
+        )
+
+    def _later(self) -> str:
+        return (
+            f"{self.subject} misses go together with those {self.samples_apart} samples later "
+            f"(correlation {self.later:+.2f}): the movement's course is not quite the model's."
         )
 
     def _coverage(self) -> str:

@@ -112,6 +112,8 @@ def _statistics(
         varied = np.isfinite(samples[0]) & (spread > 1e-9 * np.nanmax(np.abs(samples[0])))
         for where, part in parts.items():
             of_part = innovation_statistics(e, part)
+            if where:  # few pairs of a part are far apart, and every comparison costs power
+                of_part.pop("later", None)
             of_part |= coverage_statistics(rank, varied, part)
             n = int((np.isfinite(e[0]) & part).sum())
             trials = int((np.isfinite(samples[0]) & part).any(axis=1).sum())
@@ -145,6 +147,8 @@ def _channel(
         where=where,
         missed=tuple(s for s, statistic in judged.items() if statistic.exceeds(limit)),
         deviation=max(deviations, default=0.0),
+        later=of("later").value,
+        samples_apart=of("later").samples_apart,
     )
 
 

@@ -9,7 +9,7 @@ Arrays have the experiments on the first axis: the recorded one first, then the 
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,8 @@ BY_CHANCE = 0.05
 # of whitened innovations, and of their correlation from one sample to the next, from 0.
 LEAST_MEAN = 0.1
 LEAST_LAG = 0.1
+# Correlations of innovations are looked at up to so many samples apart.
+MOST_SAMPLES_APART = 10
 # The factors between their variance and kurtosis and those of simulated experiments.
 LEAST_VARIANCE = 1.15
 LEAST_KURTOSIS = 1.5
@@ -42,12 +44,14 @@ class Statistic:
     - `deviation`: how far the recorded experiment is from the simulated ones, in standard
       deviations of these, on a scale on which they are about normal.
     - `large`: whether the difference is large enough to mention, if it is not by chance.
+    - `samples_apart`: of a correlation, how far apart the innovations are.
     """
 
     value: float
     expected: float
     deviation: float
     large: bool
+    samples_apart: int = 1
 
     def exceeds(self, limit: float) -> bool:
         """Return whether the deviation is large and not by chance, at this limit."""
@@ -73,7 +77,8 @@ def deviation_limit(statistics: Sequence[Statistic], n_replicates: int) -> float
 
 
 def innovation_statistics(innovations: np.ndarray, part: np.ndarray) -> dict[str, Statistic]:
-    """Mean, variance, kurtosis and lag of innovations (experiment, trial, time) in a part.
+    """Mean, variance, kurtosis and correlations of innovations (experiment, trial, time) in a part:
+    `lag`, from one sample to the next, and `later`, the largest of those further apart.
 
     `part` says which samples (trial, time) it has. There are none if too few samples can vary.
     """
@@ -89,21 +94,51 @@ def innovation_statistics(innovations: np.ndarray, part: np.ndarray) -> dict[str
             "variance": _judged(variance, np.log(variance), np.log(LEAST_VARIANCE)),
             "kurtosis": _judged(kurtosis, np.log(kurtosis), np.log(LEAST_KURTOSIS)),
         }
-    products = _next_products(innovations, part)
-    if products.shape[1] >= FEWEST:
-        lag = products.mean(axis=1) / np.mean(e**2, axis=1)
-        found["lag"] = _judged(lag, np.arctanh(np.clip(lag, -0.999, 0.999)), LEAST_LAG)
+    return found | _correlations(innovations, part, np.mean(e**2, axis=1))
+
+
+def _correlations(
+    innovations: np.ndarray, part: np.ndarray, square: np.ndarray
+) -> dict[str, Statistic]:
+    """The statistics `lag` and `later`; `square` is the mean square of the innovations."""
+    values = []
+    for apart in range(1, MOST_SAMPLES_APART + 1):
+        products = _products(innovations, part, apart)
+        if products.shape[1] < FEWEST:
+            break
+        values.append(products.mean(axis=1) / square)
+    found = {}
+    if values:
+        found["lag"] = _judged(values[0], _on_correlation_scale(values[0]), LEAST_LAG)
+    if len(values) > 1:
+        later = np.array(values[1:])
+        where = int(np.argmax(np.abs(later[:, 0])))
+        # Every experiment is judged by its own largest: one of nine is large by chance.
+        largest = np.abs(later).max(axis=0)
+        judged = _judged(largest, _on_correlation_scale(largest), LEAST_LAG)
+        # Correlations that are smaller than the model's are no fault.
+        found["later"] = replace(
+            judged,
+            value=float(later[where, 0]),
+            deviation=max(judged.deviation, 0.0),
+            samples_apart=where + 2,
+        )
     return found
 
 
-def _next_products(innovations: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """Products of each innovation of a part with the next one of its trial, if that is in it."""
+def _on_correlation_scale(correlation: np.ndarray) -> np.ndarray:
+    return np.arctanh(np.clip(correlation, -0.999, 0.999))
+
+
+def _products(innovations: np.ndarray, part: np.ndarray, apart: int) -> np.ndarray:
+    """Products of each innovation of a part with the one so many samples later in its trial, if
+    that is in it."""
     there = np.isfinite(innovations).all(axis=0)
     products = []
     for trial, present in enumerate(there):
         steps = np.flatnonzero(present)
-        pairs = part[trial, steps[1:]] & part[trial, steps[:-1]]
-        now, after = steps[:-1][pairs], steps[1:][pairs]
+        pairs = part[trial, steps[apart:]] & part[trial, steps[:-apart]]
+        now, after = steps[:-apart][pairs], steps[apart:][pairs]
         products.append(innovations[:, trial, now] * innovations[:, trial, after])
     return np.concatenate(products, axis=1)
 

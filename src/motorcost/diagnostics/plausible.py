@@ -176,8 +176,8 @@ def plausibility(fit: Fit) -> Plausibility:
 
 # By the parameter that makes them so, in what trials can differ.
 _DIFFERENCES = {
-    "start_spread": "starts that differ from trial to trial",
-    "aim_spread": "aims that differ from trial to trial",
+    "start_spread": "starts that differ",
+    "aim_spread": "aims that differ",
 }
 
 
