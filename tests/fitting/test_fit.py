@@ -159,10 +159,19 @@ def test_aic_and_bic(fit):
     assert_allclose(fit.bic, 2 * np.log(N) - 2 * fit.log_likelihood)
 
 
-def test_profile_intervals_end_where_the_profile_has_fallen_enough(fit, by_hand):
+@pytest.mark.parametrize("by_curvature_alone", [True, False])
+def test_profile_intervals_end_where_the_profile_has_fallen_enough(
+    fit, by_hand, by_curvature_alone
+):
     level = 0.9
+    fit = replace(fit, trial_scores=None) if by_curvature_alone else fit
     ends = fit.interval(level, method="profile")
     assert set(ends) == set(fit.names)
+    # Trials that vary more than the model says make the drop larger, by the ratio of variances.
+    ratios = np.maximum(
+        np.diagonal(fit.covariance) / np.diagonal(np.linalg.inv(fit.information)), 1.0
+    )
+    assert (ratios > 1.1).any() != by_curvature_alone
     for k, name in enumerate(fit.names):
         assert ends[name][0] < fit.estimates[name] < ends[name][1]
         for end in ends[name]:
@@ -176,7 +185,7 @@ def test_profile_intervals_end_where_the_profile_has_fallen_enough(fit, by_hand)
             best = minimize_scalar(rest, bounds=(centre - 2, centre + 2), method="bounded")
             # The root of the drop is within 0.01 of the quantile.
             root = np.sqrt(2 * (fit.log_likelihood + best.fun))
-            assert_allclose(root, np.sqrt(chi2.ppf(level, 1)), atol=0.0101)
+            assert_allclose(root, np.sqrt(chi2.ppf(level, 1) * ratios[k]), atol=0.0101)
 
 
 def test_profiles_lie_below_the_maximum_and_fall_to_both_sides(fit):

@@ -276,6 +276,9 @@ def test_parts_of_an_interval_are_joined_where_they_overlap():
         ((0.01, 2.0), "below 2"),
         ((0.1, 10.0), "above 0.1"),
         ((0.01, 10.0), "anywhere"),
+        ((np.exp(np.log(0.01)) * (1 + 1e-15), 2.0), "below 2"),
+        ((0.1, np.exp(np.log(10.0)) * (1 - 1e-15)), "above 0.1"),
+        ((0.0, np.inf), "anywhere"),
         ((np.nan, np.nan), "?"),
     ],
 )

@@ -156,6 +156,18 @@ def test_estimates_show_intervals_that_leave_the_support_by_arrows():
     assert_allclose(figure.axes[1].lines[0].get_xdata(), [0.01, 0.02])
 
 
+def test_estimates_show_intervals_to_the_end_of_the_support_by_arrows():
+    """Where they are exactly the support's own, or miss it by rounding."""
+    fit = made_fit(["effort", "force"], recorded())
+    low = float(np.exp(np.log(1e-4)))
+    assert low > 1e-4
+    figure = drawn(mc.plots.plot_estimates(fit, {"effort": (2e-6, 1e-2), "force": (low, 0.02)}))
+    markers = [[line.get_marker() for line in ax.lines] for ax in figure.axes]
+    assert markers == [["None", ">", "o"], ["None", "<", "o"]]
+    texts = [ax.texts[0].get_text() for ax in figure.axes]
+    assert [text.split("  ")[1] for text in texts] == ["(above 2e-06)", "(below 0.02)"]
+
+
 def test_predictions_are_the_means_of_data_and_replicates():
     fit = made_fit(["effort"], recorded((8, 8, 8, 8), targets=[0.1, 0.1, 0.2, 0.2]))
     adequacy = made_adequacy(fit)

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from dataclasses import replace
 
 import arviz_quiet
 import equinox as eqx
@@ -279,6 +280,7 @@ def test_nuts_of_reaches_agrees_with_profile_intervals():
     assert max(row["r_hat"] for row in convergence_table(post.posterior).values()) < 1.01
     assert int(post.sample_stats.diverging.sum()) == 0
     fit = mc.fit(mc.tasks.reaching, reaches, priors, key=key, n_starts=4)
+    fit = replace(fit, trial_scores=None)  # the posterior takes the likelihood to be right
     ends, drawn = fit.interval(0.95, method="profile"), post.interval(0.95)
     errors = np.sqrt(np.diagonal(np.linalg.inv(fit.information)))
     for name, error in zip(fit.names, errors, strict=True):

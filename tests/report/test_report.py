@@ -13,6 +13,7 @@ import motorcost as mc
 from made import FITS, made_analysis, made_fit, made_plausibility, made_profile, recorded
 from motorcost import demo
 from motorcost.fitting.engine import Maximum
+from motorcost.fitting.specification import make_objective
 from motorcost.report import (
     Picture,
     Points,
@@ -22,6 +23,8 @@ from motorcost.report import (
     write_fit,
     write_report,
 )
+from motorcost.report.fitted import fit_sections
+from motorcost.study.result import intervals_of
 from motorcost.study.settings import Study
 from strategies import in_time
 
@@ -225,3 +228,80 @@ def test_the_demonstration_writes_a_study_of_what_it_simulated(tmp_path, monkeyp
     assert demo.again(Path("a b")) == "motorcost fit 'a b/study.toml' -o fit/"
     with pytest.raises(mc.InputError, match="trials must be at least 20, got 19"):
         demo.run(tmp_path / "few", n_trials=19)
+
+
+def section_of(analysis, title):
+    (section,) = [section for section in fit_sections(analysis) if section.title == title]
+    return section
+
+
+def lines_of(section):
+    return [line for item in section.content if isinstance(item, Points) for line in item.lines]
+
+
+def test_the_command_and_the_report_show_the_same_intervals():
+    fit = made_fit(["effort"], recorded())
+    profile = made_profile(fit, "effort", 0.3)
+    for profiles, kind in ((None, "from standard errors"), ([profile], "from profile likelihoods")):
+        analysis = made_analysis(fit, profiles=profiles)
+        low, high = intervals_of(analysis)["effort"]
+        section = section_of(analysis, "Estimates")
+        assert f"{low:.4g} to {high:.4g}" in section.content[0].rows[0]
+        assert f"{low:.4g} to {high:.4g}\n" in analysis.summary()
+        assert kind in section.text
+        assert kind in analysis.summary()
+    unsettled = made_analysis(made_fit(["effort"], recorded(), converged=False))
+    assert "Intervals are" not in unsettled.summary()
+
+
+def test_a_question_mark_in_the_table_is_explained():
+    fit = made_fit(["effort", "force"], recorded())
+    assert not [
+        line for line in lines_of(section_of(made_analysis(fit), "Estimates")) if "?" in line
+    ]
+    assert "?" not in fit.summary()
+    point = np.array([fit.objective.bounds[0, 0], fit.point[1]])
+    at_end = replace(fit, point=point)
+    profiles = [made_profile(at_end, name) for name in fit.names]
+    analysis = made_analysis(at_end, profiles=profiles)
+    said = "?: there is no standard error at an end of a support (effort)"
+    assert lines_of(section_of(analysis, "Estimates"))[0].startswith(said)
+    assert said in analysis.summary()
+
+
+def test_meanings_include_the_noise_of_the_recording():
+    trials = recorded(channels=("position", "force"))
+    fit = made_fit(["effort", "recording_noise"], trials)
+    lines = lines_of(section_of(made_analysis(fit), "Estimates"))
+    about = "SD of the noise of the recorded position and force"
+    assert f"recording_noise: {about}." in lines
+    fit = made_fit({"recording_noise_force": mc.LogUniform(1e-3, 1.0)}, trials)
+    lines = lines_of(section_of(made_analysis(fit), "Estimates"))
+    assert "recording_noise_force: SD of the noise of the recorded force." in lines
+
+
+def test_searches_beyond_those_asked_for_are_told_apart(tmp_path):
+    fit = made_fit(["effort"], recorded())  # of three searches
+    analysis = made_analysis(fit)
+    files = (tmp_path / "trials.csv",)
+    for asked, said in (
+        (3, "3 searches by the gradient method, begun at the most"),
+        (1, "1 search by the gradient method, begun at the most"),
+    ):
+        analysis.study = replace(analysis.study, files=files, starts=asked)
+        text = section_of(analysis, "Searches").text
+        assert text.startswith(said)
+        assert ("and 2 more, begun around where those ended" in text) == (asked == 1)
+
+
+def test_fixed_numbers_are_shown_without_rounding_errors():
+    trials = recorded()
+    objective = make_objective(
+        mc.tasks.reaching,
+        trials,
+        ["effort"],
+        fixed={"tau": 0.010000000000000002},
+        observer=mc.ObserverSpec(trials.channel_names, noise=1e-3),
+    )
+    fit = replace(made_fit(["effort"], trials), objective=objective)
+    assert "tau fixed: 0.01" in lines_of(section_of(made_analysis(fit), "To reproduce this"))

@@ -104,7 +104,15 @@ def test_the_steps_of_the_preparation_are_in_the_result_and_in_the_report(found,
     page = write_fit(found, tmp_path).read_text()
     result = read_result(tmp_path)
     assert result["preparation"] == [
-        {"step": "read", "arguments": {}, "before": None, "after": 14, "samples": 112, "notes": []},
+        {
+            "step": "read",
+            "arguments": {},
+            "before": None,
+            "after": 14,
+            "samples": 112,
+            "notes": [],
+            "unit": "",
+        },
         {
             "step": "model",
             "arguments": {"dt": 0.03},
@@ -112,6 +120,7 @@ def test_the_steps_of_the_preparation_are_in_the_result_and_in_the_report(found,
             "after": 14,
             "samples": 112,
             "notes": list(found.preparation[1].notes),
+            "unit": "",
         },
     ]
     assert result["warnings"] == list(found.warnings)

@@ -134,6 +134,9 @@ def test_a_report_without_a_comparison_says_how_to_get_one(file):
     found = analysis.Analysis(study, fit.trials, (), "", fit)
     (section,) = cuts_section(found)
     assert "--cuts 0.03,0.08" in section.text
+    assert "at a speed of 0.05. Whether" in section.text
+    (section,) = cuts_section(replace(found, preparation=study.prepared().steps))
+    assert "at a speed of 0.05 m/s. Whether" in section.text
     assert not list(cuts_section(replace(found, study=replace(study, prepare=()))))
 
 

@@ -113,7 +113,7 @@ def _show(analysis: Analysis, report: Path | None) -> None:
     """Print what was found, and where the report is."""
     from motorcost.study.cuts import cut_speed, cuts_in_words
 
-    typer.echo(printable(analysis.fit.summary()))
+    typer.echo(printable(analysis.summary()))
     if analysis.adequacy is not None:
         typer.echo("\n".join(analysis.adequacy.conclusion))
     if analysis.plausibility is not None:

@@ -127,7 +127,7 @@ def _fit_of_files(shown: Shown) -> list[str]:
         *_arguments(given | shown.kept(("title", *OF_FIT, *OF_REPORT))),
         ")",
         "analysis = mc.analyse(study)",
-        "print(analysis.fit.summary())",
+        "print(analysis.summary())",
     ]
 
 

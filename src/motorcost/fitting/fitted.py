@@ -311,7 +311,8 @@ class Fit:
             Of confidence, between 0 and 1.
         method : {"wald", "profile"}
             `wald` takes the standard errors on the search scale and Student's t. `profile` follows
-            the likelihood itself, which takes longer and holds where it is lopsided.
+            the likelihood itself, which takes longer and holds where it is lopsided. Both allow for
+            trials that vary more than the model says.
 
         Returns
         -------

@@ -88,6 +88,24 @@ def robust_covariance(
     return cov, degrees
 
 
+def variance_ratios(
+    supports: Sequence[Support],
+    information: np.ndarray,
+    trial_scores: np.ndarray | None,
+    at_bounds: np.ndarray,
+) -> np.ndarray:
+    """By how much the variance of each estimate is larger than its variance by the curvature alone:
+    a factor of at least 1, and 1 where either is not finite.
+
+    The arguments are those of `robust_covariance`, which is the former.
+    """
+    robust, _ = robust_covariance(supports, information, trial_scores, at_bounds)
+    by_curvature, _ = robust_covariance(supports, information, None, at_bounds)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.diagonal(robust) / np.diagonal(by_curvature)
+    return np.where(np.isfinite(ratios), np.maximum(ratios, 1.0), 1.0)
+
+
 @dataclass(frozen=True)
 class Direction:
     """A combination of parameters, and how well the data determine it.

@@ -6,6 +6,7 @@ the data do not bound the parameter on that side.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from motorcost.fitting.fitted import Fit
 
 Interval = tuple[float, float]
+# An end of an interval this close to the support's own, as a fraction of it, is the same.
+SAME_END = 1e-9
 
 
 def drop_of(level: float) -> float:
@@ -112,12 +115,22 @@ def edge_intervals(fit: Fit, level: float) -> dict[str, Interval]:
     return {profile.name: supports[profile.name].natural(profile.ends) for profile in profiles}
 
 
+def open_ends(interval: Interval, support: Interval) -> tuple[bool, bool]:
+    """Whether an interval reaches the lower and the upper end of its support, which the logarithm
+    of a number and back may miss by rounding."""
+    below, above = (
+        math.isclose(end, edge, rel_tol=SAME_END)
+        for end, edge in zip(interval, support, strict=True)
+    )
+    return below or interval[0] < support[0], above or interval[1] > support[1]
+
+
 def interval_text(interval: Interval, support: Interval, form: str = ".4g") -> str:
     """An interval in words: `1 to 2`, or `below 2` where the support itself is the lower end."""
     low, high = interval
     if np.isnan(low) or np.isnan(high):
         return "?"
-    from_start, to_end = low <= support[0], high >= support[1]
+    from_start, to_end = open_ends(interval, support)
     if from_start and to_end:
         return "anywhere"
     if from_start:

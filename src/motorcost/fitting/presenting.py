@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jax
@@ -26,10 +26,20 @@ ALMOST_AS_WELL = 3.0
 OTHER_EXPLANATION = "Another explanation fits almost as well"
 
 
-def summary_text(fit: Fit, level: float) -> str:
-    """Return the estimates as a table of plain text, with the verdicts and notes below it."""
+def summary_text(
+    fit: Fit,
+    level: float,
+    intervals: Mapping[str, Interval] | None = None,
+    about: Sequence[str] = (),
+) -> str:
+    """Return the estimates as a table of plain text, with the verdicts and notes below it.
+
+    `intervals` hold at `level`, and are `fit.interval(level)` if left out; `about` are sentences
+    about them.
+    """
     errors, relative = fit.standard_errors, fit.log_standard_errors
-    intervals, supports = fit.interval(level), _supports(fit)
+    intervals = fit.interval(level) if intervals is None else intervals
+    supports = _supports(fit)
     width = max(len(name) for name in (*fit.names, "parameter"))
     head = f"{'parameter':<{width}}  {'estimate':>10}  {'std. error':>10}  {'relative':>8}"
     lines = [f"{head}  {100 * level:g} % interval"]
@@ -39,13 +49,15 @@ def summary_text(fit: Fit, level: float) -> str:
             f"{name:<{width}}  {value:>10.4g}  {number_text(errors[name], '.2g'):>10}  "
             f"{percent:>8}  {interval_text(intervals[name], supports[name])}"
         )
-    return "\n".join([*lines, "", likelihood_sentence(fit), *fit.verdicts, *_notes(fit)])
+    about = [*about, *unknown_in_words(fit)]
+    return "\n".join([*lines, "", *about, likelihood_sentence(fit), *fit.verdicts, *_notes(fit)])
 
 
 def summary_html(fit: Fit, level: float) -> str:
     """Return the estimates as an HTML table, with the verdicts and notes below it."""
     header, rows = estimates_table(fit, fit.interval(level), level)
-    sentences = [likelihood_sentence(fit), *fit.verdicts, *_notes(fit)]
+    about = unknown_in_words(fit)
+    sentences = [*about, likelihood_sentence(fit), *fit.verdicts, *_notes(fit)]
     return html_table(header, rows) + html_paragraphs(sentences)
 
 
@@ -83,6 +95,16 @@ def number_text(value: float, form: str) -> str:
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
     return f"{value:{form}}"
+
+
+def unknown_in_words(fit: Fit) -> list[str]:
+    """Return what a question mark in the table of estimates means, if a maximum has one."""
+    if fit.interrupted or not fit.converged:  # the verdicts say so
+        return []
+    unknown = [name for name, error in fit.standard_errors.items() if math.isnan(error)]
+    if not unknown:
+        return []
+    return [f"?: there is no standard error at an end of a support ({', '.join(unknown)})."]
 
 
 def likelihood_sentence(fit: Fit) -> str:

@@ -1,10 +1,15 @@
-"""Profile likelihood: the log likelihood along one parameter, maximised over the others."""
+"""Profile likelihood: the log likelihood along one parameter, maximised over the others.
+
+An interval ends where the profile has dropped by half the quantile of chi-square, if the model is
+right. The standard errors allow for one that is not, and so do these intervals: the drop is larger
+by the ratio of a parameter's variance to its variance by the curvature alone (Rotnitzky and Jewell
+1990, Biometrika 77; Chandler and Bate 2007, Biometrika 94).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +17,8 @@ import numpy as np
 from motorcost import checks
 from motorcost.fitting.batching import BatchedObjective
 from motorcost.fitting.engine import search_all
+from motorcost.fitting.information import robust_covariance, variance_ratios
+from motorcost.fitting.intervals import drop_of
 from motorcost.fitting.progress import Progress
 from motorcost.fitting.settled import require_maximum
 from motorcost.tasks.supports import Support
@@ -40,6 +47,8 @@ class Profile:
       maximum, or fewer where they overlap. Infinite where the support ends before the data object,
       NaN if the user interrupted.
     - `gain`: by which a point of the profile is more probable than the fit's maximum.
+    - `variance_ratio`: by how much the variance of the estimate is larger than its variance by the
+      curvature alone (at least 1): trials vary more than the model says.
     - `estimate`: of the fit, on the search scale; `support`: which tells that scale; `unit`: of
       the parameter. They are for pictures.
 
@@ -59,6 +68,7 @@ class Profile:
     estimate: float = np.nan
     support: Support | None = None
     unit: str = ""
+    variance_ratio: float = 1.0
 
     def plot(self, truth: float | None = None) -> CaptionedFigure:
         """Draw the log likelihood along the parameter, with its interval and the estimate.
@@ -68,6 +78,11 @@ class Profile:
         from motorcost.plots.fits import plot_profile
 
         return plot_profile(self, truth)
+
+    @property
+    def drop(self) -> float:
+        """How far below its maximum the log likelihood may be within the interval."""
+        return drop_of(self.level) * self.variance_ratio
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -80,47 +95,60 @@ def profiles(
     maxima: Sequence[tuple[np.ndarray, float]],
     sd: np.ndarray,
     *,
+    ratios: np.ndarray,
     level: float = 0.95,
     which: Sequence[int] | None = None,
     tick: Callable[[], None] = lambda: None,
 ) -> tuple[list[Profile], bool]:
     """Profiles of the coordinates `which` (all if left out), and whether the user interrupted.
 
-    Around each of the `maxima`, points with their values, the highest first; `sd` says where to
-    look first. Both sides of all coordinates are followed together.
+    Around each of the `maxima`, points with their values, the highest first; `sd` by the curvature
+    says where to look first, and `ratios` by how much further the log likelihood may drop. Both
+    sides of all coordinates are followed together.
     """
     chosen = list(range(len(sd)) if which is None else which)
     bounds = batched.objective.bounds
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    roots = np.sqrt(2.0 * drop_of(level) * ratios)
     best = maxima[0][1]
-    # From a maximum that lies lower than the interval's ends nothing is to be found.
-    maxima = [(point, value) for point, value in maxima if 2 * (best - value) < z**2]
     sides = {
         (k, i, sign): _Side(
-            k, sign, z, point, best, value, float(sd[k]), float(bounds[k, (sign + 1) // 2])
+            k,
+            sign,
+            float(roots[k]),
+            point,
+            best,
+            value,
+            float(sd[k]),
+            float(bounds[k, (sign + 1) // 2]),
         )
         for k in chosen
         for i, (point, value) in enumerate(maxima)
+        # From a maximum that lies lower than the interval's ends nothing is to be found.
+        if 2 * (best - value) < roots[k] ** 2
         for sign in (-1, 1)
     }
     interrupted = _follow(list(sides.values()), batched, tick)
     result = []
     for k in chosen:
-        of_coordinate = [side for (j, _, _), side in sides.items() if j == k]
-        at = np.array([p[k] for p, _ in maxima] + [x for s in of_coordinate for x in s.points])
-        values = np.array([v for _, v in maxima] + [v for s in of_coordinate for v in s.values])
+        of_coordinate = {key: side for key, side in sides.items() if key[0] == k}
+        around = [i for _, i, sign in of_coordinate if sign == 1]
+        at = [maxima[i][0][k] for i in around]
+        values = [maxima[i][1] for i in around]
+        for side in of_coordinate.values():
+            at += side.points
+            values += side.values
         order = np.argsort(at)
-        around = [(sides[k, i, -1].end, sides[k, i, 1].end) for i in range(len(maxima))]
         result.append(
             Profile(
                 name=batched.objective.names[k],
                 level=level,
-                points=at[order],
-                log_likelihoods=values[order],
-                parts=_joined(around),
+                points=np.array(at)[order],
+                log_likelihoods=np.array(values)[order],
+                parts=_joined([(sides[k, i, -1].end, sides[k, i, 1].end) for i in around]),
                 gain=float(np.nanmax(values) - best),
                 estimate=float(maxima[0][0][k]),
                 support=batched.objective.coordinates[k].support,
+                variance_ratio=float(ratios[k]),
             )
         )
     return result, interrupted
@@ -169,7 +197,8 @@ def _follow(sides: list[_Side], batched: BatchedObjective, tick: Callable[[], No
 @dataclass
 class _Side:
     """A walk from the maximum outwards until the signed root of twice the drop in log likelihood
-    reaches the normal quantile `z`: it grows almost linearly, so secant steps arrive quickly."""
+    reaches `z`, the normal quantile or more: it grows almost linearly, so secant steps arrive
+    quickly."""
 
     k: int
     sign: int
@@ -258,10 +287,13 @@ def profiles_of(
         if progress is not None:
             progress("profiles", done, None)
 
+    supports, at_edge = fit.objective.supports, np.isin(fit.names, fit.at_bounds)
+    by_curvature, _ = robust_covariance(supports, fit.information, None, at_edge)
     found, _ = profiles(
         BatchedObjective(fit.objective, expected=fit.size, priors=fit.priors),
         [(maximum.point, maximum.value) for maximum in fit.all_maxima],
-        np.sqrt(np.diagonal(fit.covariance)),
+        np.sqrt(np.diagonal(by_curvature)),
+        ratios=variance_ratios(supports, fit.information, fit.trial_scores, at_edge),
         level=level,
         which=which,
         tick=tick,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import NormalDist
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -15,6 +14,7 @@ from scipy.interpolate import PchipInterpolator
 from motorcost.diagnostics import Bootstrap
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.intervals import interval_text, open_ends
 from motorcost.fitting.maxima import AGREEMENT
 from motorcost.fitting.objective import Coordinate
 from motorcost.fitting.profiles import Profile
@@ -57,7 +57,7 @@ def plot_estimates(
         The fit.
     intervals : mapping of str to (float, float), optional
         By name, in natural units; `fit.interval(level)` if left out. An arrow marks an end that
-        lies outside the support.
+        is the support's own, or lies outside.
     truth : mapping of str to float, optional
         The true parameters by name, where the trials were simulated.
     level : float
@@ -97,12 +97,13 @@ def draw_estimates(
         if known is not None:
             ax.plot(known, 0, "|", color=GREEN, ms=16, mew=2.5)
         ax.set_yticks([])
-        ax.set_ylabel(with_unit(name, units[name]), rotation=0, ha="right", va="center")
+        ax.set_ylabel(with_unit(name, units[name]), rotation=0, ha="right", va="center", labelpad=8)
         ax.spines["left"].set_visible(False)
-        ends = [f"{end:.3g}".replace("inf", "∞") for end in intervals[name]]
         numbers = f"{estimates[name]:.3g}"
         if not np.isnan(intervals[name]).any():
-            numbers += f"  ({ends[0]} to {ends[1]})"
+            support = coordinate.support
+            ends = interval_text(intervals[name], (support.low, support.high), ".3g")
+            numbers += f"  ({ends})"
         ax.text(1.03, 0.5, numbers, transform=ax.transAxes, va="center", fontsize=8)
 
 
@@ -111,9 +112,10 @@ def _draw_interval(ax: Axes, coordinate: Coordinate, interval: tuple[float, floa
     support = coordinate.support
     left, right = max(interval[0], support.low), min(interval[1], support.high)
     ax.plot([left, right], [0, 0], color=BLUE, lw=3, alpha=0.6, solid_capstyle="butt")
-    for end, arrow, edge in ((interval[0], "<", left), (interval[1], ">", right)):
-        if end not in support:
-            ax.plot(edge, 0, arrow, color=BLUE, ms=7)
+    is_open = open_ends(interval, (support.low, support.high))
+    for reaches, arrow, edge in zip(is_open, "<>", (left, right), strict=True):
+        if reaches:
+            ax.plot(edge, 0, arrow, color=BLUE, ms=7, clip_on=False)
 
 
 def _zoom(ax: Axes, coordinate: Coordinate, shown: Sequence[float], truth: float | None) -> None:
@@ -164,7 +166,7 @@ def plot_profiles(
         raise InputError("there are no profiles to draw")
     rows, columns = shape_of(len(profiles))
     figure = new_figure(max(4.6, 3.0 * columns), 2.5 * rows + 0.4)
-    axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    axes = figure.subplots(rows, columns, squeeze=False)
     for ax, profile in zip(axes.flat, profiles, strict=False):
         known = None if truth is None else truth.get(profile.name)
         slice_ = None if slices is None else slices[profile.name]
@@ -200,7 +202,8 @@ def _profile_caption(level: float) -> str:
     return (
         "Profile log likelihood on either side of each estimate (thin line), with the other "
         "parameters chosen best at each point; dots were computed. Values whose profile is above "
-        f"the dashed line are within the {100 * level:g} % interval (shaded)."
+        f"the dashed line are within the {100 * level:g} % interval (shaded); the line is lower "
+        "where trials vary more than the model says."
     )
 
 
@@ -223,7 +226,6 @@ def _draw_profile(
 ) -> None:
     """Draw one parameter's profile with its interval, and its slice and true value if known."""
     support = profile.support
-    drop = NormalDist().inv_cdf(0.5 + profile.level / 2) ** 2 / 2
     top = profile.log_likelihoods.max()
 
     def natural(points: np.ndarray) -> np.ndarray:
@@ -243,8 +245,8 @@ def _draw_profile(
         ax.axvline(float(natural(np.array(profile.estimate))), color=BLUE, lw=0.8)
     if truth is not None:
         ax.axvline(truth, color=GREEN, ls=":", lw=1.8, label="truth")
-    ax.axhline(-drop, color=ORANGE, lw=0.8, ls="--", label=f"{100 * profile.level:g} %")
-    ax.set_ylim(-3 * drop, 0.15 * drop)
+    ax.axhline(-profile.drop, color=ORANGE, lw=0.8, ls="--", label=f"{100 * profile.level:g} %")
+    ax.set_ylim(-3 * profile.drop, 0.15 * profile.drop)
     scale = " on the search scale" if support is None else ""
     ax.set_xlabel(with_unit(profile.name + scale, profile.unit))
     if support is not None and support.logarithmic:

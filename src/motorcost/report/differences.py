@@ -60,9 +60,9 @@ def cuts_section(analysis: Analysis) -> Iterator[Section]:
         others = f"{0.6 * speed:.2g},{1.6 * speed:.2g}"
         yield Section(
             title,
-            f"Movements were cut at a speed of {speed:g}. Whether the estimates depend on that was "
-            f"not tried. To try others: motorcost fit STUDY.toml --cuts {others}, or "
-            f"cuts = [{others.replace(',', ', ')}] in [report].",
+            f"Movements were cut at a speed of {speed:g}{_per_second(analysis)}. Whether the "
+            "estimates depend on that was not tried. To try others: motorcost fit STUDY.toml "
+            f"--cuts {others}, or cuts = [{others.replace(',', ', ')}] in [report].",
             [],
         )
         return
@@ -77,6 +77,12 @@ def cuts_section(analysis: Analysis) -> Iterator[Section]:
             Table(*cuts_table(analysis.cuts, analysis.fit, speed)),
         ],
     )
+
+
+def _per_second(analysis: Analysis) -> str:
+    """The unit of the speed at which movements were cut; empty if it is not known."""
+    unit = next((record.unit for record in analysis.preparation if record.step == "cut"), "")
+    return f" {unit}/s" if unit else ""
 
 
 def delays_section(analysis: Analysis) -> Iterator[Section]:

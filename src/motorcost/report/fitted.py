@@ -12,7 +12,12 @@ from motorcost.diagnostics import check_fit, plausibility, variance_shares
 from motorcost.errors import InputError
 from motorcost.fitting.fitted import Fit
 from motorcost.fitting.maxima import AGREEMENT
-from motorcost.fitting.presenting import OTHER_EXPLANATION, almost_as_well, estimates_table
+from motorcost.fitting.presenting import (
+    OTHER_EXPLANATION,
+    almost_as_well,
+    estimates_table,
+    unknown_in_words,
+)
 from motorcost.io import check_folder, written_whole
 from motorcost.io.functions import name_of
 from motorcost.model.observer import ObserverSpec
@@ -36,7 +41,15 @@ from motorcost.report.preparation import preparation_sections
 from motorcost.report.readme import readme_text
 from motorcost.study.analysis import Analysis
 from motorcost.study.folder import FIGURES, README, REPORT, STATE, ResultFolder, as_json
-from motorcost.study.result import RESULT, device_name, intervals_of, notes_of, result_of
+from motorcost.study.overview import value_text
+from motorcost.study.result import (
+    RESULT,
+    device_name,
+    intervals_in_words,
+    intervals_of,
+    notes_of,
+    result_of,
+)
 from motorcost.study.settings import Study
 from motorcost.sweeps.identity import checksum_of_trials
 
@@ -244,29 +257,31 @@ def _estimates(analysis: Analysis, truth: Mapping[str, float] | None) -> Section
     if fit.converged and not fit.interrupted:
         picture = Picture(plot_estimates(fit, intervals, truth), name="estimates")
         content += [picture, *_correlations(fit)]
-    content.append(Points([*fit.verdicts, *_meanings(fit)]))
+    content.append(Points([*unknown_in_words(fit), *fit.verdicts, *_meanings(fit)]))
     if not fit.converged:
         words = "The best values that the search found. It did not settle, so they have no errors."
         return Section("Estimates", words, content)
-    how = (
-        "from the curvature of the log likelihood on the search scale"
-        if analysis.profiles is None
-        else "from profile likelihoods"
-    )
     return Section(
         "Estimates",
-        f"The values under which the trials are most probable. Intervals are {how}; ∞ and 0 mean "
-        "that the data do not bound the parameter there.",
+        f"The values under which the trials are most probable. {intervals_in_words(analysis)} "
+        "An interval that is above or below a value has no other end: the data do not bound the "
+        "parameter there.",
         content,
     )
 
 
 def _meanings(fit: Fit) -> list[str]:
-    """What each parameter means, as the task declares it."""
-    task = fit.objective.task
+    """What each parameter means: as the task declares it, or noise of the recording."""
+    task, observer = fit.objective.task, fit.objective.observer
     declared = tasks.parameters(task) if hasattr(task, "parameters") else {}
+    about = {name: parameter.about for name, parameter in declared.items()}
+    if isinstance(observer, ObserverSpec):
+        about |= {
+            name: f"SD of the noise of the recorded {' and '.join(observer.states_of(name))}"
+            for name in observer.parameters
+        }
     names = dict.fromkeys(c.parameter for c in fit.objective.coordinates)
-    return [f"{name}: {declared[name].about}." for name in names if name in declared]
+    return [f"{name}: {about[name]}." for name in names if name in about]
 
 
 def _correlations(fit: Fit) -> list[Table]:
@@ -367,19 +382,33 @@ def _baselines(analysis: Analysis) -> Iterator[Section]:
 
 
 def _searches(analysis: Analysis) -> Section:
-    fit = analysis.fit
-    return Section(
-        "Searches",
-        f"{len(fit.starts)} searches by the {fit.method} method, begun at the most probable of "
-        "several times as many points drawn from the supports.",
-        [Picture(plot_starts(fit), name="starts")],
-    )
+    picture = Picture(plot_starts(analysis.fit), name="starts")
+    return Section("Searches", _searches_in_words(analysis), [picture])
+
+
+def _searches_in_words(analysis: Analysis) -> str:
+    """How many searches there were, and where they began."""
+    fit, asked = analysis.fit, analysis.study.starts
+    total = len(fit.starts)
+    drawn = "at the most probable of several times as many points drawn from the supports"
+    around = "around where those ended, in search of higher maxima"
+    if not analysis.study.files:  # a fit alone does not keep how many were asked for
+        return (
+            f"{_counted_searches(total)} by the {fit.method} method. The first were begun {drawn}; "
+            f"later ones, if any, {around}."
+        )
+    first = f"{_counted_searches(min(asked, total))} by the {fit.method} method, begun {drawn}"
+    return first + (f", and {total - asked} more, begun {around}." if total > asked else ".")
+
+
+def _counted_searches(number: int) -> str:
+    return "1 search" if number == 1 else f"{number} searches"
 
 
 def _reproduction(analysis: Analysis) -> Section:
     study, fit = analysis.study, analysis.fit
     supports = [f"{c.name} free: {c.support}" for c in fit.objective.coordinates]
-    fixed = [f"{name} fixed: {value}" for name, value in fit.objective.fixed]
+    fixed = [f"{name} fixed: {value_text(value)}" for name, value in fit.objective.fixed]
     return Section(
         "To reproduce this",
         "What was done to the data, and with what.",

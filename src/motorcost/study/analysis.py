@@ -28,6 +28,7 @@ from motorcost.errors import ConvergenceError, InputError
 from motorcost.fitting import baselines
 from motorcost.fitting.estimate import SEARCHING, fit
 from motorcost.fitting.fitted import Fit
+from motorcost.fitting.presenting import summary_text
 from motorcost.fitting.profiles import Profile
 from motorcost.fitting.progress import Progress, silent
 from motorcost.model.observer import ObserverSpec
@@ -106,6 +107,13 @@ class Analysis:
     interrupted: bool = False
     preparation: tuple[StepRecord, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """Return the summary of the fit, with the intervals of the profiles where there are any."""
+        from motorcost.study.result import LEVEL, intervals_in_words, intervals_of
+
+        about = [intervals_in_words(self)] if self.fit.converged else []
+        return summary_text(self.fit, LEVEL, intervals_of(self), about)
 
     def plot(self) -> CaptionedFigure:
         """Draw trials over the fitted model, and the estimates; see `mc.plots.plot_analysis`."""

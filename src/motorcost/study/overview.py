@@ -376,13 +376,16 @@ def steps_table(steps: Sequence[StepRecord]) -> tuple[list[str], list[list[str]]
     kept and left out, and the samples that there are after it."""
     rows = []
     for record in steps:
-        given = ", ".join(f"{name} = {_shown(value)}" for name, value in record.arguments.items())
+        given = ", ".join(
+            f"{name} = {value_text(value)}" for name, value in record.arguments.items()
+        )
         name = f"{record.step}: {given}" if given else record.step
         rows.append([name, str(record.after), str(record.left_out), str(record.samples)])
     return ["step", "trials", "left out", "samples"], rows
 
 
-def _shown(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """A setting as text, a number without its rounding error."""
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, (list, tuple)):

@@ -30,6 +30,7 @@ class StepRecord:
     - `before`, `after`: the number of trials. `read` has no number before it.
     - `samples`: the number of samples after it.
     - `notes`: what it did to them, in words.
+    - `unit`: of the channels that a `cut` measures, where that is known.
     """
 
     step: str
@@ -38,6 +39,7 @@ class StepRecord:
     after: int
     samples: int
     notes: tuple[str, ...] = ()
+    unit: str = ""
 
     @property
     def left_out(self) -> int:
@@ -86,7 +88,14 @@ def _record(
     if before is None:
         return StepRecord(step, arguments, None, len(after), samples, after.notes)
     notes = after.notes[len(before.notes) :]
-    return StepRecord(step, arguments, len(before), len(after), samples, notes)
+    unit = _unit_of_cut(before, arguments) if step == "cut" else ""
+    return StepRecord(step, arguments, len(before), len(after), samples, notes, unit)
+
+
+def _unit_of_cut(movements: Movements, arguments: Mapping[str, Any]) -> str:
+    """The unit of the channels whose speed cuts movements."""
+    usual = inspect.signature(Movements.cut).parameters["channels"].default
+    return movements.common_unit(arguments.get("channels", usual))
 
 
 def _keep(movements: Movements, where: str) -> Movements:

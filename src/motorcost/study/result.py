@@ -171,6 +171,18 @@ def intervals_of(analysis: Analysis) -> dict[str, tuple[float, float]]:
     return {name: supports[name].natural(ends[name]) for name in fit.names}
 
 
+def intervals_in_words(analysis: Analysis) -> str:
+    """Return which kind `intervals_of` are, in a sentence."""
+    if analysis.profiles is None:
+        return (
+            "Intervals are from standard errors, which allow for a model that is not quite right."
+        )
+    return (
+        "Intervals are from profile likelihoods, which allow for a model that is not quite right "
+        "as standard errors do."
+    )
+
+
 def _of_channel(channel: Channel | CourseComparison) -> dict[str, Any]:
     return {name: value for name, value in vars(channel).items() if name != "name"}
 

@@ -154,6 +154,7 @@ class Step(Part):
     after: Count
     samples: Count
     notes: list[str]
+    unit: str = ""
 
 
 class Data(Part):
