@@ -139,6 +139,9 @@ def test_a_study_in_python_takes_plain_arguments(study_file, tmp_path):
     [
         ({"task": "reeching"}, "unknown task 'reeching': did you mean reaching"),
         ({"free": "effort"}, r"free must be a list of names: free=\['effort'\]"),
+        ({"free": ["efort"]}, "unknown parameter .efort.: did you mean effort"),
+        ({"free": ["recording_noise_x"]}, "unknown parameter .recording_noise_x.: did you mean"),
+        ({"free": ["delay"]}, "delay cannot be free"),
         ({"states": "position"}, r"states must be a list of names: states=\['position'\]"),
         ({"method": "newton"}, "unknown method 'newton'"),
         ({"dataset": "pointin"}, "unknown data set 'pointin': did you mean pointing"),

@@ -11,13 +11,12 @@ from motorcost.errors import InputError
 from motorcost.fitting.leads import leads_of
 from motorcost.fitting.specification import takes_arguments
 from motorcost.io import datasets
-from motorcost.model.observer import ObserverSpec
 from motorcost.study import schema
 from motorcost.study.cuts import check_cuts
 from motorcost.study.document import Document, read_document
 from motorcost.study.selection import trial_range
 from motorcost.study.settings import check_bootstrap, check_method
-from motorcost.study.task_lookup import example_problem, find_task
+from motorcost.study.task_lookup import check_free_name, find_task
 from motorcost.tasks.declarations import Task, defaults_of
 from motorcost.tasks.supports import Support
 
@@ -113,12 +112,6 @@ def _free(
     supports = {}
     for name, declared in file.free.items():
         with document.at("free", name):
-            if name not in takes_arguments(task):
-                states = (
-                    file.observer.states
-                    or example_problem(task, file.model.task, fixed).state_names
-                )
-                noises = ObserverSpec(states).parameters
-                checks.one_of("parameter", name, [*takes_arguments(task), *noises])
+            check_free_name(name, task, file.model.task, file.observer.states, fixed)
             supports[name] = schema.support_of(declared)
     return supports

@@ -23,7 +23,7 @@ from motorcost.io.files import printable
 from motorcost.model.trials import Trials
 from motorcost.study.cuts import check_cuts
 from motorcost.study.preparation import ForModel, Prepared, check_steps, prepared
-from motorcost.study.task_lookup import example_problem, find_task
+from motorcost.study.task_lookup import check_free_name, example_problem, find_task
 from motorcost.tasks.declarations import Task
 from motorcost.tasks.late_senses import Delay
 from motorcost.tasks.supports import Support
@@ -163,6 +163,9 @@ class Study:
         }
         for field, value in values.items():
             object.__setattr__(self, field, value)
+        if callable(self.task):
+            for parameter in self.free:
+                check_free_name(parameter, self.task, self.task_name, self.states, self.fixed)
 
     @staticmethod
     def read(path: Path | str) -> Study:
@@ -224,6 +227,11 @@ class Study:
             dt=self.dt,
         )
         return wanted.select(movements, problem)
+
+    def labels(self, movements: Movements) -> tuple[str, ...]:
+        """What the trials on the model's grid are called in their files."""
+        selected, dt = self.for_model(movements)
+        return selected[selected.long_enough(dt)].labels
 
     @property
     def settings(self) -> dict[str, Any]:
