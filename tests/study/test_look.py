@@ -301,7 +301,8 @@ def test_a_target_that_the_trials_do_not_have(tmp_path):
 def test_what_fit_would_refuse_is_a_warning(study):
     study.write_text(STUDY.replace('states = ["position"]', 'states = ["force"]'))
     (first,) = mc.look(study).warnings
-    assert first.startswith("motorcost fit would refuse this: unknown channel 'force'")
+    where = "study.toml, line 13: [observer] states"
+    assert first.startswith(f"motorcost fit would refuse this: {where}: unknown channel 'force'")
 
 
 def test_a_look_at_some_of_the_trials(study):

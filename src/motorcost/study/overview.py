@@ -6,7 +6,7 @@ Everything here is NumPy: nothing is compiled.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,6 +219,32 @@ def look(
     >>> len(found.to_frame())
     8
     """
+    return look_at_some(
+        source,
+        {},
+        task=task,
+        dataset=dataset,
+        reading=reading,
+        dt=dt,
+        only=only,
+        trials=trials,
+        by=by,
+    )
+
+
+def look_at_some(
+    source: Study | Movements | Path | str,
+    written_at: Mapping[str, str],
+    *,
+    task: Task | str | None,
+    dataset: str | None,
+    reading: Mapping[str, Any] | None,
+    dt: float | None,
+    only: Mapping[str, Any] | None,
+    trials: str | None,
+    by: str | None,
+) -> Look:
+    """What `look` does; `written_at` as in `Study.selected`, for errors."""
     checks.instance(
         "source",
         source,
@@ -229,14 +255,16 @@ def look(
     if isinstance(source, Movements):
         if task is not None:
             raise InputError("task needs a file or a study: movements are looked at as they are")
-        return _look(prepared(source, with_selection((), only, trials)), None, by, "movements")
+        steps = with_selection((), only, trials, written_at)
+        return _look(prepared(source, steps, written_at), None, by, "movements")
     study = _study(source, task, dataset, reading, dt)
     if study is not None:
-        study = replace(study, prepare=with_selection(study.prepare, only, trials))
+        study = study.selected(only, trials, written_at)
         return look_at(study, study.prepared(), by)
     path = Path(str(source))
     recorded = _read(path, dataset, reading)
-    return _look(prepared(recorded, with_selection((), only, trials)), None, by, path.name)
+    steps = with_selection((), only, trials, written_at)
+    return _look(prepared(recorded, steps, written_at), None, by, path.name)
 
 
 def _study(

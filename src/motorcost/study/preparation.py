@@ -11,11 +11,11 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.data.movements import Movements
-from motorcost.errors import InputError
+from motorcost.errors import InputError, errors_at
 from motorcost.fitting.specification import takes_arguments
 from motorcost.model.problem import Problem
 from motorcost.study.leaving_out import least, most
-from motorcost.study.selection import Step, keep_only, keep_range
+from motorcost.study.selection import SELECTING, Step, keep_only, keep_range
 from motorcost.tasks.declarations import Task, defaults_of, parameter_units
 from motorcost.tasks.plausible_units import check_scale, note_of_assumed, wanted_units
 from motorcost.tasks.targets import numeric
@@ -66,15 +66,23 @@ def check_steps(steps: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[Step, .
     return tuple((step, dict(arguments)) for step, arguments in steps)
 
 
-def prepared(recorded: Movements, steps: Sequence[Step]) -> Prepared:
-    """The movements after all steps, in their order, and what each step did."""
+def prepared(
+    recorded: Movements, steps: Sequence[Step], written_at: Mapping[str, str] | None = None
+) -> Prepared:
+    """The movements after all steps, in their order, and what each step did.
+
+    `written_at`: where steps are written, by key as in `prepare.cut`; errors begin with it.
+    """
+    places = {f"prepare.{step}": f"[prepare] {step}" for step in _STEPS if step not in SELECTING}
+    places |= written_at or {}
     records = [_record("read", {}, None, recorded)]
     movements = recorded
     for step, arguments in steps:
         before = movements
-        movements = _STEPS[step](before, **arguments)
-        if not len(movements):
-            raise InputError(f"[prepare] {step} leaves none of {len(before)} trials")
+        with errors_at(places.get(f"prepare.{step}")):
+            movements = _STEPS[step](before, **arguments)
+            if not len(movements):
+                raise InputError(f"{step} leaves none of {len(before)} trials")
         records.append(_record(step, arguments, before, movements))
     return Prepared(recorded, movements, tuple(records))
 
