@@ -449,6 +449,29 @@ def test_the_template_names_columns_and_steps_that_it_recognises(study_file, tmp
     assert len(plane.trials()[0]) == 2
 
 
+@pytest.mark.parametrize("task", ["reaching", "planar_reaching", "saccade", "pursuit", "posture"])
+@pytest.mark.parametrize("name", ["plane.csv", "cp01-1.dat", "lookAtPoint_EL_S1.npy"])
+def test_the_template_has_each_step_once_with_values_for_the_task(study_file, tmp_path, task, name):
+    (tmp_path / name).write_text("")
+    if name == "plane.csv":
+        in_the_plane(tmp_path, "trial,time,x,y,target_x,target_y")
+    text = study_template(task, tmp_path / name, tmp_path)
+    start, end = text.index("[prepare]"), text.index("[model]")
+    steps = re.findall(r"^(?:# )?(scale|centred|along|cut|least|most) =", text[start:end], re.M)
+    assert len(steps) == len(set(steps))
+    assert {"scale", "least", "most"} <= set(steps)
+    # The comments are steps, too.
+    uncommented = re.sub(
+        r"^# (?=(scale|centred|along|cut|least|most) =)", "", text[start:end], flags=re.M
+    )
+    study = Study.read(study_file(text[:start] + uncommented + text[end:]))
+    assert [step for step, _ in study.prepare if step not in ("keep", "units")] == steps
+    if task == "saccade":
+        of_step = dict(study.prepare)
+        assert of_step["scale"]["unit"] == "deg"
+        assert of_step["cut"]["speed"] == 30.0
+
+
 def test_the_template_supposes_nothing_where_there_are_no_goals(study_file, tmp_path):
     data = in_the_plane(tmp_path, "trial,time,x,y,a,b")
     study = Study.read(study_file(study_template("reaching", data, tmp_path)))
