@@ -547,7 +547,7 @@ BAD = [
     (lambda f: f.groupby("trial").head(1), (), "needs trials of two samples or more"),
     (lambda f: f[:0], (), "needs rows of samples, got only a header"),
     (lambda f: f.assign(position=f.position * 1000), (), "one of them is in another unit"),
-    (lambda f: f.assign(position=np.nan), (), "needs a column of numbers that change"),
+    (lambda f: f.assign(position=np.nan), (), "column 'position' needs numbers, got none"),
     (lambda f: f.assign(target="left"), (), "the condition 'target' must be numbers, got 'left'"),
     (
         lambda f: f.assign(target=np.where(f.trial == 2, np.nan, 0.1)),

@@ -110,7 +110,7 @@ class Look:
             "duration (s)": m.duration,
             f"distance{unit}": m.distance,
             f"peak speed{per_second}": m.peak_speed,
-            "first speed (% of peak)": 100 * m.first_speed,
+            "first speed (% of peak)": 100 * np.abs(m.first_speed),
             f"{'distance to goal' if self.tracked else 'end error'}{unit}": m.end_error,
         }
         if len(self.group_names) == 1:
@@ -325,6 +325,7 @@ def _look(found: Prepared, study: Study | None, by: str | None, title: str) -> L
         default_goal=default,
         tracked=goals is not None and any(goal.ndim > 1 for goal in goals),
         leads=study is not None and max(study.lead) > 0,
+        scale=None if study is None else _scale(study, movements),
     )
     return Look(
         warnings=(*refusals, *suspicions(found.recorded, inspected, groups)),
@@ -338,6 +339,13 @@ def _look(found: Prepared, study: Study | None, by: str | None, title: str) -> L
         step=step,
         title=title,
     )
+
+
+def _scale(study: Study, movements: Movements) -> float | None:
+    """The factor of the last step `scale` that set the unit of the channels, if one has."""
+    units = set(movements.channels.values())
+    steps = [arguments for step, arguments in study.prepare if step == "scale"]
+    return next((step["factor"] for step in reversed(steps) if step["unit"] in units), None)
 
 
 def _placed(study: Study, movements: Movements) -> tuple[StepRecord, float]:

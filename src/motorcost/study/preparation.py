@@ -73,6 +73,7 @@ def prepared(
 
     `written_at`: where steps are written, by key as in `prepare.cut`; errors begin with it.
     """
+    recorded = _that_have_samples(recorded)
     places = {f"prepare.{step}": f"[prepare] {step}" for step in _STEPS if step not in SELECTING}
     places |= written_at or {}
     records = [_record("read", {}, None, recorded)]
@@ -85,6 +86,17 @@ def prepared(
                 raise InputError(f"{step} leaves none of {len(before)} trials")
         records.append(_record(step, arguments, before, movements))
     return Prepared(recorded, movements, tuple(records))
+
+
+def _that_have_samples(recorded: Movements) -> Movements:
+    """The trials that have a sample; all if none has, which whoever takes them says."""
+    there = np.array([np.isfinite(samples).any() for samples in recorded.samples], bool)
+    if there.all() or not there.any():
+        return recorded
+    missing = np.flatnonzero(~there)
+    which = recorded.name_trials(~there)
+    named = f"trial {recorded.labels[missing[0]]}" if len(missing) == 1 else which
+    return recorded[there].noted(f"{named} left out: no sample of {', '.join(recorded.channels)}")
 
 
 def _record(
