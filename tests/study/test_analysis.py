@@ -256,6 +256,17 @@ def test_a_trial_that_the_search_finds_impossible_is_called_as_in_its_file(study
         analyse(replace(study, prepare=[("trials", {"which": "7:12"})]))
 
 
+def test_that_there_is_only_one_trial_stays_beside_the_estimates(study):
+    said = []
+    alone = replace(study, prepare=[("trials", {"which": "1"})], profiles=False, starts=1)
+    found = analyse(alone, warn=said.append)
+    (few,) = [text for text in said if text.startswith("there is only 1 trial")]
+    assert few in found.fit.notes
+    assert few in found.fit.summary()
+    assert not any("under way" in text for text in said)
+    assert not set(said) - {few} & set(found.fit.notes)
+
+
 def test_baselines_that_are_impossible_are_told(study, monkeypatch):
     search = module.fit
     tried = []

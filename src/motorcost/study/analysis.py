@@ -42,6 +42,7 @@ from motorcost.study.doubts import doubts
 from motorcost.study.overview import look_at
 from motorcost.study.preparation import StepRecord
 from motorcost.study.settings import Study
+from motorcost.study.suspicions import few_trials
 from motorcost.tasks.declarations import Task
 from motorcost.tasks.late_senses import Delay
 
@@ -260,9 +261,12 @@ class _Run:
                     what if stage == SEARCHING else stage, done, total
                 ),
             )
-        # The recordings were looked at, which tell more than the trials.
+        # The recordings were looked at, which tell more than the trials. That trials are few stays
+        # beside the estimates, whose errors it is about.
+        few = few_trials(len(found.trials))
         of_trials = doubts(found.objective.task, found.trials, dict(found.objective.fixed))
-        return replace(found, notes=tuple(note for note in found.notes if note not in of_trials))
+        notes = (note for note in found.notes if note == few or note not in of_trials)
+        return replace(found, notes=tuple(notes))
 
     @property
     def observer(self) -> ObserverSpec:

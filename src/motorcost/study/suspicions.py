@@ -165,19 +165,25 @@ def _jumps(recorded: Movements, channel: str) -> bool:
     return bool(changed.any()) and float(np.mean(changed)) < _JUMPS
 
 
-def _few(inspected: Inspected) -> Iterator[str]:
-    """Too few trials for standard errors that allow for how trials differ, whatever is inferred.
+def few_trials(count: int) -> str:
+    """What to say of too few trials for standard errors that allow for how trials differ, whatever
+    is inferred; empty of more."""
+    least = 1 + LEAST_FREEDOM
+    if count >= least:
+        return ""
+    are = "is only 1 trial" if count == 1 else f"are only {count} trials"
+    return (
+        f"there {are}: standard errors are then those of a model that is right, and do not allow "
+        f"for how trials differ, which takes {least} trials at least; most checks of the model "
+        "need more, too."
+    )
 
-    A goal that moves is followed for long: single trials of that kind tell much.
-    """
-    count, least = len(inspected.movements), 1 + LEAST_FREEDOM
-    if count < least and not inspected.tracked:
-        are = "is only 1 trial" if count == 1 else f"are only {count} trials"
-        yield (
-            f"there {are}: standard errors are then those of a model that is right, and do not "
-            f"allow for how trials differ, which takes {least} trials at least; most checks of "
-            "the model need more, too."
-        )
+
+def _few(inspected: Inspected) -> Iterator[str]:
+    """Too few trials. A goal that moves is followed for long: few trials of that tell much."""
+    text = few_trials(len(inspected.movements))
+    if text and not inspected.tracked:
+        yield text
 
 
 def _units(inspected: Inspected) -> Iterator[str]:
