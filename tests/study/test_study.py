@@ -139,9 +139,6 @@ def test_a_study_in_python_takes_plain_arguments(study_file, tmp_path):
     [
         ({"task": "reeching"}, "unknown task 'reeching': did you mean reaching"),
         ({"free": "effort"}, r"free must be a list of names: free=\['effort'\]"),
-        ({"free": ["efort"]}, "unknown parameter .efort.: did you mean effort"),
-        ({"free": ["recording_noise_x"]}, "unknown parameter .recording_noise_x.: did you mean"),
-        ({"free": ["delay"]}, "delay cannot be free"),
         ({"states": "position"}, r"states must be a list of names: states=\['position'\]"),
         ({"method": "newton"}, "unknown method 'newton'"),
         ({"dataset": "pointin"}, "unknown data set 'pointin': did you mean pointing"),
@@ -156,6 +153,19 @@ def test_a_study_in_python_takes_plain_arguments(study_file, tmp_path):
 def test_a_study_in_python_that_cannot_be_is_refused(changed, message):
     with pytest.raises(mc.InputError, match=message):
         options(**({"files": "trials.csv"} | changed))
+
+
+@pytest.mark.parametrize(
+    ("free", "message"),
+    [
+        ("efort", "unknown parameter 'efort': did you mean effort"),
+        ("recording_noise_x", "unknown parameter 'recording_noise_x': did you mean"),
+        ("delay", "delay cannot be free"),
+    ],
+)
+def test_names_of_what_is_free_are_checked_before_anything_is_read(free, message):
+    with pytest.raises(mc.InputError, match=message):
+        mc.analyse(options(files="absent.csv", free=[free]))
 
 
 def test_a_study_without_files_cannot_be_read():

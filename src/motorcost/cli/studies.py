@@ -43,6 +43,7 @@ def study_of(context: typer.Context, also_with_a_file: Collection[str]) -> Study
             data=data,
             **{n: v for n, v in described.items() if n not in ("only", "trials", "cuts")},
         )
+        study.check_names()
         check_cuts(options.cuts_from(described.get("cuts")) or (), study.prepare)
     chosen = options.selection(described["only"])
     return study.selected(chosen, described["trials"], options.SELECTION)

@@ -162,6 +162,7 @@ def analyse(
         "a Study",
         'mc.Study.read("study.toml") reads one, mc.Study(file, task, free) makes one',
     )
+    study.check_names()
     tell = silent if progress is None else progress
     tell("reading", 0, None)
     prepared = study.prepared()

@@ -169,9 +169,6 @@ class Study:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        if callable(self.task):
-            for parameter in self.free:
-                check_free_name(parameter, self.task, self.task_name, self.states, self.fixed)
 
     @staticmethod
     def read(path: Path | str) -> Study:
@@ -182,6 +179,11 @@ class Study:
         from motorcost.study.file import read_study  # loads pydantic
 
         return Study(**read_study(Path(path)))
+
+    def check_names(self) -> None:
+        """Raise where the task, and the recording noise, have no parameter that is to be free."""
+        for name in self.free:
+            check_free_name(name, self.task, self.task_name, self.states, self.fixed)
 
     def selected(
         self,
