@@ -5,7 +5,8 @@ its own name included, goes into a message through `shown`.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 # Characters of a name, and names of a list, that a message shows.
@@ -33,6 +34,15 @@ class InputError(ValueError):
             rf"\S{{{_LONGEST_WORD},}}", lambda word: word[0][:_LONGEST_WORD] + "...", message
         )
         super().__init__(_printable(short))
+
+
+@contextmanager
+def errors_at(place: str | None) -> Iterator[None]:
+    """Begin the message of an `InputError` that is raised within the block with `place`, if any."""
+    try:
+        yield
+    except InputError as error:
+        raise (InputError(f"{place}: {error}") if place else error) from None
 
 
 class PrecisionError(InputError):

@@ -113,9 +113,15 @@ def refused(monkeypatch, capsys, folder, *arguments):
         (("reproduce", "fig2a", "-o", ""), "needs the name of a folder, got nothing"),
         (("fit", "study.toml", "-o", ""), "needs the name of a folder, got nothing"),
         (("simulate", "reaching", "-o", ""), "it is a folder"),
-        (("fit", "study.toml", "-q", "--trials", HUGE), f"trials {HUGE}: there are only 14 trials"),
+        (
+            ("fit", "study.toml", "-q", "--trials", HUGE),
+            f"--trials: trials {HUGE}: there are only 14 trials",
+        ),
         (("fit", "study.toml", "--trials", "9" * 5000), "trials must be FIRST:LAST"),
-        (("look", "study.toml", "--trials", HUGE), f"trials {HUGE}: there are only 14 trials"),
+        (
+            ("look", "study.toml", "--trials", HUGE),
+            f"--trials: trials {HUGE}: there are only 14 trials",
+        ),
         (("simulate", "mine.py:number"), "the task mine.py:number must make a Problem, got int"),
         (("simulate", "mine.py:several"), "must make a Problem, got tuple"),
         (("simulate", "mine.py:not_a_function"), "mine.py has no function not_a_function"),

@@ -78,7 +78,10 @@ def test_parameters_are_listed(monkeypatch, capsys):
     ("arguments", "message"),
     [
         (["simulate", "reeching"], "unknown task 'reeching': did you mean reaching"),
-        (["simulate", "reaching", "--set", "efort=1"], "unknown parameter 'efort': did you mean"),
+        (
+            ["simulate", "reaching", "--set", "efort=1"],
+            "--set: unknown parameter 'efort': did you mean",
+        ),
         (["simulate", "reaching", "--set", "effort"], "--set needs NAME=VALUE, got 'effort'"),
         (["simulate", "reaching", "--set", "effort=big"], "effort must be a number, got 'big'"),
         (["simulate", "reaching", "--set", "effort=nan"], "effort must be finite, got nan"),
@@ -448,11 +451,11 @@ def test_options_change_a_study_for_one_run(monkeypatch, folder, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--only", "target=0.2"), "no trial has target = 0.2; there are 0.1"),
+        (("--only", "target=0.2"), "--only: no trial has target = 0.2; there are 0.1"),
         (("--only", "subject=nobody"), "unknown condition 'subject'"),
         (("--only", "target"), "--only needs NAME=VALUE, as in subject=s01, got 'target'"),
-        (("--trials", "20:1"), "trials 20:1: the last must not come before the first"),
-        (("--trials", "15:20"), "trials 15:20: there are only 14 trials"),
+        (("--trials", "20:1"), "--trials: trials 20:1: the last must not come before the first"),
+        (("--trials", "15:20"), "--trials: trials 15:20: there are only 14 trials"),
     ],
 )
 @pytest.mark.parametrize("command", ["fit", "look"])
@@ -544,7 +547,7 @@ BAD = [
     (lambda f: f.groupby("trial").head(1), (), "needs trials of two samples or more"),
     (lambda f: f[:0], (), "needs rows of samples, got only a header"),
     (lambda f: f.assign(position=f.position * 1000), (), "one of them is in another unit"),
-    (lambda f: f.assign(position=np.nan), (), "needs a column of numbers that change"),
+    (lambda f: f.assign(position=np.nan), (), "column 'position' needs numbers, got none"),
     (lambda f: f.assign(target="left"), (), "the condition 'target' must be numbers, got 'left'"),
     (
         lambda f: f.assign(target=np.where(f.trial == 2, np.nan, 0.1)),

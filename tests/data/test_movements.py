@@ -258,8 +258,9 @@ def test_trials_too_short_for_the_model_are_left_out():
     )
     trials = movements.trials(0.1)
     assert trials.conditions["load"].tolist() == [4]
-    assert movements.on_grid(0.1)[1][0] == (
-        "3 of 4 trials left out: less than two model steps of 0.1 s"
+    assert movements.on_grid(0.1)[1][:2] == (
+        "1 of 4 trials left out: no sample",
+        "2 of 4 trials left out: less than two model steps of 0.1 s",
     )
     with pytest.raises(mc.InputError, match="no trial has samples in two model steps"):
         movements[:3].trials(0.1)

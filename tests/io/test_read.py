@@ -183,6 +183,7 @@ def test_what_was_done_is_noted(text, note, tmp_path):
         ("trial,time,x\n\n\n", {}, "a.csv: needs rows of samples, got only a header"),
         ("trial,time,x\n1,0,1\n2,0,1\n", {}, "needs trials of two samples or more, got one"),
         ("trial,time,x\n1,0,1\n1,1,1\n", {}, "a.csv: needs a column of numbers that change"),
+        ("trial,time,x\n1,0,\n1,1,\n", {}, "column 'x' needs numbers, got none"),
         ("trial,time,x\n1,0,\n1,1,\n", {"channels": ["x"]}, "column 'x' needs numbers, got none"),
         ("trial;time;x\n1;0;0,5\n1;1;0,6\n", {"channels": ["x"]}, "'0,5' (numbers take a decimal"),
         ('trial,time,x\n1,0,"1\n1,1,2\n', {}, "a.csv: row 2: needs quotes in pairs, got"),

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 import motorcost as mc
 from motorcost.diagnostics import Bootstrap
+from motorcost.inference.diagnose import ContradictionError
 from motorcost.report import read_result, result_of, write_fit
 from motorcost.study import analysis as module
 from motorcost.study.analysis import analyse
@@ -232,6 +233,49 @@ def test_labels_that_the_task_does_not_take_are_looked_at(study, found, monkeypa
     groups = [part.where for part in told.adequacy.groups["subject"]]
     assert groups == ["for subject anna", "for subject ben"]
     assert result_of(told)["checks"]["groups"]["subject"][1]["trials"] == 7
+
+
+@pytest.mark.parametrize("lead", [0.0, [0.0, 0.06]])
+def test_a_recording_without_noise_is_refused_before_the_search(study, monkeypatch, lead):
+    searched = []
+    monkeypatch.setattr(module, "fit", lambda *_, **__: searched.append(1) or 1 / 0)
+    exact = replace(study, noise=0.0, lead=lead, prepare=[("trials", {"which": "3:12"})])
+    if lead:  # without motor noise, no sample before the first can vary it
+        exact = replace(exact, fixed={"motor_noise": 0.0})
+    message = r"trial 3 contradicts the model at step .*\(noise=1e-3, --noise 1e-3\), or infer it"
+    with pytest.raises(mc.InputError, match=message):
+        analyse(exact)
+    assert not searched
+
+
+@pytest.mark.parametrize(
+    "changed", [{"noise": 1e-3}, {"free": ["effort", "recording_noise"]}, {"delay": 1}]
+)
+def test_what_may_be_possible_is_left_to_the_search(study, monkeypatch, changed):
+    monkeypatch.setattr(module, "log_likelihood", lambda *_: 1 / 0)
+    monkeypatch.setattr(module, "fit", lambda *_, **__: (_ for _ in ()).throw(KeyError("fit")))
+    with pytest.raises(KeyError, match="fit"):
+        analyse(replace(study, **{"noise": 0.0} | changed))
+
+
+def test_a_trial_that_the_search_finds_impossible_is_called_as_in_its_file(study, monkeypatch):
+    def fails(*_, **__):
+        raise ContradictionError(1, "contradicts the model at step 2")
+
+    monkeypatch.setattr(module, "fit", fails)
+    with pytest.raises(mc.InputError, match=r"^trial 8 contradicts the model at step 2$"):
+        analyse(replace(study, prepare=[("trials", {"which": "7:12"})]))
+
+
+def test_that_there_is_only_one_trial_stays_beside_the_estimates(study):
+    said = []
+    alone = replace(study, prepare=[("trials", {"which": "1"})], profiles=False, starts=1)
+    found = analyse(alone, warn=said.append)
+    (few,) = [text for text in said if text.startswith("there is only 1 trial")]
+    assert few in found.fit.notes
+    assert few in found.fit.summary()
+    assert not any("under way" in text for text in said)
+    assert not set(said) - {few} & set(found.fit.notes)
 
 
 def test_baselines_that_are_impossible_are_told(study, monkeypatch):

@@ -61,7 +61,8 @@ def test_each_cut_is_fitted_from_the_estimates_with_the_lead_that_was_chosen(fil
         return replace(fit, point=fit.point + fit.search_scale_errors["effort"] * len(asked))
 
     monkeypatch.setattr(analysis._Run, "fitted", fitted)
-    run = analysis._Run(study, trials, jax.random.key(0), lambda *_: None, None)
+    movements = study.movements()
+    run = analysis._Run(study, movements, trials, jax.random.key(0), lambda *_: None, None)
     result = analysis.Analysis(study, trials, (), "", fit)
     analysis._cut_elsewhere(run, result)
     assert [call[:2] for call in asked] == [

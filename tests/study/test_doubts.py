@@ -39,6 +39,11 @@ def test_what_is_wrong_is_said(trials, fixed, said):
     assert said in warning
 
 
+def test_few_trials_are_too_few_for_standard_errors():
+    (warning,) = doubts(reaching, reaches()[:3], {})
+    assert warning.startswith("there are only 3 trials: standard errors are then those of a model")
+
+
 def test_tasks_that_do_not_go_to_a_goal_are_not_looked_at():
     assert doubts(mc.tasks.posture, reaches(first=14, channel="x"), {}) == ()
     tracked = mc.Trials.recorded(

@@ -301,7 +301,59 @@ def test_a_target_that_the_trials_do_not_have(tmp_path):
 def test_what_fit_would_refuse_is_a_warning(study):
     study.write_text(STUDY.replace('states = ["position"]', 'states = ["force"]'))
     (first,) = mc.look(study).warnings
-    assert first.startswith("motorcost fit would refuse this: unknown channel 'force'")
+    where = "study.toml, line 13: [observer] states"
+    assert first.startswith(f"motorcost fit would refuse this: {where}: unknown channel 'force'")
+
+
+def with_nothing_in(movements, trial):
+    samples = list(movements.samples)
+    samples[trial] = np.full_like(samples[trial], np.nan)
+    return movements.with_samples(samples, movements.times, movements.channels)
+
+
+def test_a_trial_without_samples_is_left_out_and_nothing_else_is_said_of_it(tmp_path):
+    write(with_nothing_in(reaches(), 2), tmp_path / "hand.csv")
+    look = mc.look(tmp_path / "hand.csv")
+    assert look.notes == ("trial 3 left out: no sample of x, y",)
+    assert look.warnings == ()
+    assert look.movements.labels == ("1", "2", *map(str, range(4, 13)))
+    both = mc.look(with_nothing_in(with_nothing_in(reaches(), 2), 4))
+    assert both.notes == ("2 of 12 trials (3, 5) left out: no sample of x, y",)
+
+
+def test_a_trial_without_samples_of_what_is_measured_is_not_measured():
+    pressed = [np.column_stack([samples, np.ones(len(samples))]) for samples in reaches().samples]
+    pressed[2][:, :2] = np.nan
+    channels = {"x": "m", "y": "m", "force": "N"}
+    look = mc.look(reaches().with_samples(pressed, reaches().times, channels))
+    assert np.isnan(look.measures.duration).tolist() == [i == 2 for i in range(12)]
+    assert look.warnings == ()
+
+
+@pytest.mark.parametrize(("n", "said"), [(1, "is only 1 trial"), (5, "are only 5 trials"), (6, "")])
+def test_few_trials_are_too_few_for_standard_errors(n, said):
+    warnings = mc.look(reaches(cut=14)[:n]).warnings
+    few = [text for text in warnings if text.startswith(f"there {said}: standard errors")]
+    assert len(few) == (n < 6)
+    assert any("under way" in text for text in warnings) == (n >= 4)
+
+
+def test_a_first_speed_is_shown_as_a_size():
+    look = mc.look(reaches().with_conditions(subject="anna"))
+    assert (look.measures.first_speed < 0).any()
+    shown = {name: values for name, *values in look.table()[1]}
+    assert all(float(value) >= 0 for value in shown["first speed (% of peak)"])
+
+
+def test_a_scale_that_made_the_unit_is_named(study):
+    scale = 'scale = { factor = 0.26, unit = "m", names = ["x", "y", "target_x", "target_y"] }'
+    raw = reaches(distance=0.12 / 0.26e-3, spread=1.0, noise=0.1)
+    write(raw, study.parent / "hand.csv")
+    text = re.sub("units = .*", "", STUDY).replace("[prepare]", f"[prepare]\n{scale}")
+    study.write_text(text.replace("speed = 0.01", "speed = 10"))
+    (warning,) = [text for text in mc.look(study).warnings if "is that their unit" in text]
+    assert "The step scale of [prepare] says so: with factor = 0.00026 they cover 0.1" in warning
+    assert "units =" not in warning
 
 
 def test_a_look_at_some_of_the_trials(study):

@@ -155,6 +155,19 @@ def test_a_study_in_python_that_cannot_be_is_refused(changed, message):
         options(**({"files": "trials.csv"} | changed))
 
 
+@pytest.mark.parametrize(
+    ("free", "message"),
+    [
+        ("efort", "unknown parameter 'efort': did you mean effort"),
+        ("recording_noise_x", "unknown parameter 'recording_noise_x': did you mean"),
+        ("delay", "delay cannot be free"),
+    ],
+)
+def test_names_of_what_is_free_are_checked_before_anything_is_read(free, message):
+    with pytest.raises(mc.InputError, match=message):
+        mc.analyse(options(files="absent.csv", free=[free]))
+
+
 def test_a_study_without_files_cannot_be_read():
     with pytest.raises(mc.InputError, match="the study has no files to read"):
         options(files=[]).movements()
@@ -295,6 +308,8 @@ def test_notes_tell_of_what_was_not_used(simulated, tmp_path):
         ("sd = 1.0", "sdd = 1.0", 17, "[free] force.sdd: unknown key 'sdd': did you mean sd"),
         ("sd = 1.0", "sd = -1.0", 17, "[free] force: the sd of a prior must be positive"),
         ("noise = 1e-3", 'noise = "1e-3"', 21, "[observer] noise: must be a number"),
+        ('["position"]', '["positon"]', 20,
+         "[observer] states: unknown state of reaching 'positon': did you mean position"),
         ("seed = 3", "seed = -3", 24, "[fit] seed: must be a whole number, 0 or more, got -3"),
         ("seed = 3", f"seed = {2**63}", 24, "[fit] seed: must be a whole number below 2^63"),
         ("starts = 2", "starts = 2.5", 25, "[fit] starts: must be a whole number"),
@@ -444,6 +459,29 @@ def test_the_template_names_columns_and_steps_that_it_recognises(study_file, tmp
     assert len(plane.trials()[0]) == 2
 
 
+@pytest.mark.parametrize("task", ["reaching", "planar_reaching", "saccade", "pursuit", "posture"])
+@pytest.mark.parametrize("name", ["plane.csv", "cp01-1.dat", "lookAtPoint_EL_S1.npy"])
+def test_the_template_has_each_step_once_with_values_for_the_task(study_file, tmp_path, task, name):
+    (tmp_path / name).write_text("")
+    if name == "plane.csv":
+        in_the_plane(tmp_path, "trial,time,x,y,target_x,target_y")
+    text = study_template(task, tmp_path / name, tmp_path)
+    start, end = text.index("[prepare]"), text.index("[model]")
+    steps = re.findall(r"^(?:# )?(scale|centred|along|cut|least|most) =", text[start:end], re.M)
+    assert len(steps) == len(set(steps))
+    assert {"scale", "least", "most"} <= set(steps)
+    # The comments are steps, too.
+    uncommented = re.sub(
+        r"^# (?=(scale|centred|along|cut|least|most) =)", "", text[start:end], flags=re.M
+    )
+    study = Study.read(study_file(text[:start] + uncommented + text[end:]))
+    assert [step for step, _ in study.prepare if step not in ("keep", "units")] == steps
+    if task == "saccade":
+        of_step = dict(study.prepare)
+        assert of_step["scale"]["unit"] == "deg"
+        assert of_step["cut"]["speed"] == 30.0
+
+
 def test_the_template_supposes_nothing_where_there_are_no_goals(study_file, tmp_path):
     data = in_the_plane(tmp_path, "trial,time,x,y,a,b")
     study = Study.read(study_file(study_template("reaching", data, tmp_path)))
@@ -540,16 +578,56 @@ def test_a_task_of_ones_own_that_makes_no_problem(
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        ((("least", {"target": 1.0}),), "least leaves none of 14 trials"),
-        ((("least", {"duration": 9.0}),), "least leaves none of 14 trials"),
+        ((("least", {"target": 1.0}),), r"^\[prepare\] least: least leaves none of 14 trials"),
+        ((("least", {"duration": 9.0}),), r"^\[prepare\] least: least leaves none of 14 trials"),
         ((("keep", {"where": "subject"}),), "'subject' must be numbers, got 'anna'"),
-        ((("keep", {"where": "outward"}),), "unknown condition 'outward'"),
+        ((("keep", {"where": "outward"}),), r"^\[prepare\] keep: unknown condition 'outward'"),
     ],
 )
 def test_preparation_that_cannot_be_done_is_said(simulated, tmp_path, steps, message):
     mc.io.write_csv(simulated, tmp_path / "t.csv")
     with pytest.raises(mc.InputError, match=message):
         options(files=(tmp_path / "t.csv",), prepare=steps).trials()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "least = { duration = 0.1 }",
+            'cut = { speed = 0.05, channels = ["positon"] }',
+            "study.toml, line 8: [prepare] cut: unknown channel 'positon'",
+        ),
+        (
+            "least = { duration = 0.1 }",
+            'trials = "500:600"',
+            "study.toml, line 8: [prepare] trials: trials 500:600: there are only 14 trials",
+        ),
+        (
+            'target = "m" }',
+            'target = "mm" }',
+            "study.toml, line 5: [data] units: position covers 0.0",
+        ),
+        (
+            'units = { position = "m", target = "m" }',
+            'channels = { hand = "position" }',
+            "study.toml, line 20: [observer] states: unknown channel 'position': known: hand",
+        ),
+    ],
+)
+def test_what_the_recordings_refute_names_file_line_and_key(
+    study_file, simulated, tmp_path, old, new, message
+):
+    mc.io.write_csv(simulated, tmp_path / "trials.csv")
+    assert old in STUDY
+    study = Study.read(study_file(STUDY.replace(old, new)))
+    with pytest.raises(mc.InputError, match="^" + re.escape(message)):
+        study.trials()
+    if "trials" in new:
+        (trial,) = study.selected(trials="3").movements().labels
+        assert trial == "3"
+        with pytest.raises(mc.InputError, match=r"^--trials: trials 30: there are only"):
+            study.selected(trials="30", written_at={"prepare.trials": "--trials"}).movements()
 
 
 def test_trials_without_a_goal_are_named_and_can_be_left_out(simulated, tmp_path):

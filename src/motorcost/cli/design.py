@@ -129,7 +129,10 @@ def _candidates_from(task: Any, texts: list[str] | None) -> dict[str, list[Any]]
         if name == EVERY:
             found[name] = [options.whole(f"--candidates {name}", v) for v in values.split(",")]
             continue
-        assigned = [options.values_of(task, [f"{name}={v.strip()}"]) for v in values.split(",")]
+        assigned = [
+            options.values_of(task, [f"{name}={v.strip()}"], "--candidates")
+            for v in values.split(",")
+        ]
         found[name] = [value[name] for value in assigned]
     if not found:
         raise InputError(

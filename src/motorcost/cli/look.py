@@ -46,6 +46,7 @@ def look(
     """Look at recordings before a fit, in seconds: what is kept, how far and how fast the
     movements are, and what looks wrong."""
     import motorcost as mc
+    from motorcost.study.overview import look_at_some
 
     if output is not None:
         mc.io.check_writable(output)
@@ -57,8 +58,9 @@ def look(
     elif dataset is None:
         reading = options.table(trial_column, time_column, time_unit, rate)
         reading |= options.columns(channels, units, conditions)
-    found = mc.look(
+    found = look_at_some(
         data,
+        options.SELECTION,
         task=task,
         dataset=dataset,
         reading=reading,

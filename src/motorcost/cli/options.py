@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from motorcost import checks
-from motorcost.errors import InputError
+from motorcost.errors import InputError, errors_at
 from motorcost.fitting.derivative_free import METHODS
 from motorcost.study.named_texts import items, pairs
 from motorcost.study.task_lookup import TASKS
@@ -223,6 +223,10 @@ def columns(
     return {option: columns for option, columns in named.items() if columns}
 
 
+# What says which trials are looked at, by the key of a study.
+SELECTION = {"prepare.only": "--only", "prepare.trials": "--trials"}
+
+
 def selection(only: list[str] | None) -> dict[str, list[str]]:
     """`--only NAME=VALUE`: by name, the values that a condition may have."""
     chosen: dict[str, list[str]] = {}
@@ -298,22 +302,28 @@ def _usual(task: Any, name: str) -> Support:
     return support
 
 
-def values_of(task: Any, assignments: Iterable[str] | None) -> dict[str, Any]:
-    """`--set NAME=VALUE`: parameters as a task takes them, whole where its default is whole."""
+def values_of(
+    task: Any, assignments: Iterable[str] | None, option: str = "--set"
+) -> dict[str, Any]:
+    """`--set NAME=VALUE`: parameters as a task takes them, whole where its default is whole.
+
+    Errors begin with the name of the option.
+    """
     signature = inspect.signature(task).parameters
     names = parameters(task) if hasattr(task, "parameters") else signature
     values: dict[str, Any] = {}
     for assignment in assignments or ():
         name, equals, text = assignment.partition("=")
         if not equals:
-            raise InputError(f"--set needs NAME=VALUE, got {assignment!r}")
-        checks.one_of("parameter", name, list(names))
+            raise InputError(f"{option} needs NAME=VALUE, got {assignment!r}")
+        with errors_at(option):
+            checks.one_of("parameter", name, list(names))
         is_whole = type(signature[name].default) is int
         try:
             values[name] = int(text) if is_whole else float(text)
         except ValueError:
             what = "a whole number" if is_whole else "a number"
-            raise InputError(f"{name} must be {what}, got {text!r}") from None
+            raise InputError(f"{option}: {name} must be {what}, got {text!r}") from None
     return values
 
 
@@ -322,5 +332,7 @@ def columns_of(task: Any, texts: Iterable[str] | None) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
     for text in texts or ():
         name, _, values = text.partition("=")
-        columns[name] = [values_of(task, [f"{name}={v}"])[name] for v in values.split(",")]
+        columns[name] = [
+            values_of(task, [f"{name}={v}"], "--conditions")[name] for v in values.split(",")
+        ]
     return columns

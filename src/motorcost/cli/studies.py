@@ -12,7 +12,6 @@ import typer
 from motorcost.cli import options
 from motorcost.errors import InputError
 from motorcost.study.cuts import check_cuts
-from motorcost.study.selection import with_selection
 from motorcost.study.settings import Study
 from motorcost.study.task_lookup import TASKS, find_task
 
@@ -44,9 +43,10 @@ def study_of(context: typer.Context, also_with_a_file: Collection[str]) -> Study
             data=data,
             **{n: v for n, v in described.items() if n not in ("only", "trials", "cuts")},
         )
+        study.check_names()
         check_cuts(options.cuts_from(described.get("cuts")) or (), study.prepare)
     chosen = options.selection(described["only"])
-    return replace(study, prepare=with_selection(study.prepare, chosen, described["trials"]))
+    return study.selected(chosen, described["trials"], options.SELECTION)
 
 
 def _from_options(

@@ -48,13 +48,15 @@ def place(samples: np.ndarray, times: np.ndarray, dt: float) -> Placement:
 
 def placing_notes(placements: Sequence[Placement], dt: float) -> tuple[str, ...]:
     """What placing lost of the samples, in words."""
-    short = sum(not placement.long_enough for placement in placements)
-    ends = sum(placement.missing_ends for placement in placements)
+    empty = sum(not placement.index.size for placement in placements)
+    short = sum(not placement.long_enough for placement in placements) - empty
+    ends = sum(placement.missing_ends for placement in placements if placement.index.size)
     crowded = sum(placement.crowded for placement in placements)
     shift = max(placement.shift for placement in placements)
-    notes = []
+    notes, total = [], len(placements)
+    if empty:
+        notes.append(f"{empty} of {total} trials left out: no sample")
     if short:
-        total = len(placements)
         notes.append(f"{short} of {total} trials left out: less than two model steps of {dt:g} s")
     if ends:
         notes.append(f"{ends} samples cut off: missing, at the ends of trials")

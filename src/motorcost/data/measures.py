@@ -21,7 +21,8 @@ class Measures:
     """Of each trial (arrays of one length); lengths are in the channels' unit, times in seconds.
 
     - `samples`, `missing`: how many there are, and how many of them have a missing channel.
-    - `duration`: from the first sample to the last.
+    - `duration`: from the first sample to the last; it and what follows is NaN for a trial with
+      fewer than two samples that are not missing.
     - `distance`: the largest distance from the first sample.
     - `peak_speed`: the largest speed.
     - `first_speed`: the mean velocity over the first samples towards the farthest one, as a
@@ -79,9 +80,10 @@ def _measure(samples: np.ndarray, times: np.ndarray, goal: np.ndarray) -> dict[s
     position, t = samples[present], times[present]
     if len(t) < 2:
         nothing = dict.fromkeys(
-            ("distance", "peak_speed", "first_speed", "goal_distance", "end_error"), np.nan
+            ("duration", "distance", "peak_speed", "first_speed", "goal_distance", "end_error"),
+            np.nan,
         )
-        return nothing | {"duration": 0.0, "end": np.full(samples.shape[1], np.nan)}
+        return nothing | {"end": np.full(samples.shape[1], np.nan)}
     path = np.broadcast_to(goal, samples.shape)[present]
     moves = bool((path != path[0]).any())
     away = np.linalg.norm(position - position[0], axis=1)

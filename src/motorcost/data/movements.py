@@ -310,6 +310,11 @@ class Movements:
         """Trials for a model with steps of `dt` seconds; see `on_grid`."""
         return self.on_grid(dt, conditions, lead=lead)[0]
 
+    def long_enough(self, dt: float) -> np.ndarray:
+        """Which trials have samples in two steps of `dt` seconds, so that a model can take them."""
+        pairs = zip(self.samples, self.times, strict=True)
+        return np.array([grid.place(*trial, dt).long_enough for trial in pairs], bool)
+
     def checksum(self) -> str:
         """SHA-256 of samples, times, channels and conditions, to tell later what was used."""
         conditions = {name: values.tolist() for name, values in self.conditions.items()}

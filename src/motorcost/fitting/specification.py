@@ -166,7 +166,8 @@ def supports_of(
     if not free:
         raise InputError("nothing is free: name at least one parameter to infer")
     names = [*takes_arguments(task), *_noises(observer)]
-    _refuse_free_delays(list(free))
+    for name in free:
+        refuse_free_delay(name)
     supports: dict[str, Support] = {}
     for name, support in (free if isinstance(free, Mapping) else dict.fromkeys(free)).items():
         checks.one_of("parameter", name, names)
@@ -184,13 +185,13 @@ def supports_of(
     return supports
 
 
-def _refuse_free_delays(names: Sequence[str]) -> None:
-    for name in names:
-        if name == "delay" or name.endswith("_delay"):
-            raise InputError(
-                f"{name} cannot be free: a delay is a whole number of steps, without a "
-                "derivative. Compare several instead, as in delay=[4, 8, 12]"
-            )
+def refuse_free_delay(name: str) -> None:
+    """Raise if this is the name of a delay, which cannot be free."""
+    if name == "delay" or name.endswith("_delay"):
+        raise InputError(
+            f"{name} cannot be free: a delay is a whole number of steps, without a "
+            "derivative. Compare several instead, as in delay=[4, 8, 12]"
+        )
 
 
 def _noises(observer: Any) -> tuple[str, ...]:

@@ -15,6 +15,25 @@ from motorcost.model.problem import Problem
 from motorcost.model.trials import Trials
 from motorcost.numerics.compiling import lean_jit
 
+# What to do where samples are not what a model without noise can produce.
+STATE_THE_NOISE = (
+    "Recorded samples differ from what a model can produce exactly: state the noise of the "
+    "recording (noise=1e-3, --noise 1e-3), or infer it (free recording_noise)"
+)
+
+
+class ContradictionError(InputError):
+    """A sample that cannot be under the model: `what` is wrong with it, in the trial at the index
+    `trial`."""
+
+    def __init__(self, trial: int, what: str) -> None:
+        super().__init__(f"trial {trial} {what}")
+        self.trial, self.what = trial, what
+
+    def named(self, label: str) -> InputError:
+        """The same error with what the trial is called in its file."""
+        return InputError(f"trial {label} {self.what}")
+
 
 def raise_if_failed(
     group: Group,
@@ -41,8 +60,8 @@ def raise_if_failed(
     if len(contradicting):
         condition, place = (int(i) for i in contradicting[0])
         sample = int(contradiction[condition, place])
-        message = _contradiction(group, condition, place, sample)
-        raise InputError(f"trial {int(index[condition, place])} contradicts the model at {message}")
+        what = _contradiction(group, condition, place, sample)
+        raise ContradictionError(int(index[condition, place]), what)
 
 
 def _contradiction(group: Group, condition: int, place: int, sample: int) -> str:
@@ -61,9 +80,9 @@ def _contradiction(group: Group, condition: int, place: int, sample: int) -> str
     value = float(samples[step, channel])
     must_be = value - float(residuals[step, channel])
     return (
-        f"step {step}: {of_condition.observer.channel_names[channel]} is {value:.9g} and must be "
-        f"{must_be:.9g}, because the model has no noise in it there. Record it with noise "
-        "(noise=..., --noise), or give the world noise (V)"
+        f"contradicts the model at step {step}: {of_condition.observer.channel_names[channel]} is "
+        f"{value:.9g} and must be {must_be:.9g}, because the model has no noise in it there. "
+        f"{STATE_THE_NOISE}"
     )
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Key
 
 from motorcost import checks
 from motorcost.errors import ConvergenceError, InputError
+from motorcost.inference.diagnose import STATE_THE_NOISE
 from motorcost.inference.filter import filter_setting, is_enough
 from motorcost.inference.fully_observed import fully_observed_setting, innovation_rank
 from motorcost.inference.fully_observed_particles import FULLY_OBSERVED
@@ -109,7 +110,7 @@ def _raise_if_impossible(estimates: np.ndarray, index: np.ndarray) -> None:
         raise InputError(
             f"no particle explains trial {trial}: either the trial is so improbable that it takes "
             "more particles, or the model has no noise in it in some direction once the controls "
-            "are known. Record it with noise (noise=..., --noise), or give the world noise (V)"
+            f"are known. {STATE_THE_NOISE}"
         )
 
 

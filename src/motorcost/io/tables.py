@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -140,15 +140,22 @@ def _chosen_columns(
 def _samples(columns: Columns, channels: dict[str, str], order: np.ndarray) -> np.ndarray:
     """The channels' columns side by side. `order` are the rows that are used."""
     if not channels:
+        for name in columns.names:
+            if columns.values(name)[1][order].all():
+                _no_numbers(columns, name)
         raise InputError(
             f"{columns.source}: needs a column of numbers that change within a trial, got "
-            f"{shown_list(columns.names)}: name them, as in channels=['x']"
+            f"{shown_list(columns.names)}: name them (channels=['x'], --channel x)"
         )
     samples = np.column_stack([columns.numbers(column) for column in channels.values()])
     for column, values in zip(channels.values(), samples.T, strict=True):
         if np.isnan(values[order]).all():
-            raise InputError(f"{columns.source}: column '{shown(column)}' needs numbers, got none")
+            _no_numbers(columns, column)
     return samples
+
+
+def _no_numbers(columns: Columns, name: str) -> NoReturn:
+    raise InputError(f"{columns.source}: column '{shown(name)}' needs numbers, got none")
 
 
 def _trials(columns: Columns, trial: str | Sequence[str]) -> tuple[list[np.ndarray], list[str]]:
@@ -250,6 +257,10 @@ def _is_long(array: np.ndarray) -> bool:
 
 
 def _missing(samples: np.ndarray, rows: list[np.ndarray], labels: list[str]) -> list[str]:
+    # A trial without any sample is left out by whoever takes the trials, who says so.
+    there = [not np.isnan(samples[index]).all() for index in rows]
+    rows = [index for index, has in zip(rows, there, strict=True) if has]
+    labels = [label for label, has in zip(labels, there, strict=True) if has]
     gone = np.isnan(samples).any(axis=1)
     count = sum(int(gone[index].sum()) for index in rows)
     if not count:

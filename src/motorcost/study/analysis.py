@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import jax
 import numpy as np
 
 from motorcost import checks
+from motorcost.data.movements import Movements
 from motorcost.diagnostics import (
     Adequacy,
     Bootstrap,
@@ -31,6 +33,9 @@ from motorcost.fitting.fitted import Fit
 from motorcost.fitting.presenting import summary_text
 from motorcost.fitting.profiles import Profile
 from motorcost.fitting.progress import Progress, silent
+from motorcost.fitting.specification import make_objective
+from motorcost.inference.diagnose import ContradictionError
+from motorcost.inference.likelihood import log_likelihood
 from motorcost.model.observer import ObserverSpec
 from motorcost.model.trials import Trials
 from motorcost.study.cuts import CutFit, cut_fit, with_cut
@@ -38,6 +43,7 @@ from motorcost.study.doubts import doubts
 from motorcost.study.overview import look_at
 from motorcost.study.preparation import StepRecord
 from motorcost.study.settings import Study
+from motorcost.study.suspicions import few_trials
 from motorcost.tasks.declarations import Task
 from motorcost.tasks.late_senses import Delay
 
@@ -164,6 +170,7 @@ def analyse(
         "a Study",
         'mc.Study.read("study.toml") reads one, mc.Study(file, task, free) makes one',
     )
+    study.check_names()
     tell = silent if progress is None else progress
     tell("reading", 0, None)
     prepared = study.prepared()
@@ -176,8 +183,10 @@ def analyse(
     points = _interrupted_searches(study, checksum, previous)
     if points:
         notes = (*notes, f"went on from {len(points)} searches that had been interrupted")
+    key = jax.random.key(study.seed)
+    run = _Run(study, movements, trials, key, tell, study.lead, study.delay)
+    _check_first_trial(run)
     tell(_compiled(trials), 0, None)
-    run = _Run(study, trials, jax.random.key(study.seed), tell, study.lead, study.delay)
     found = run.fitted(study.task, SEARCHING, points, 0 if points else study.starts)
     # What follows is of the trials with the lead that was chosen, and the task with the delay.
     run = replace(run, trials=trials.with_lead(found.trials.lead), lead=None, delay=(0,))
@@ -194,6 +203,24 @@ def analyse(
     if not found.interrupted:
         _after_the_fit(run, result)
     return result
+
+
+def _check_first_trial(run: _Run) -> None:
+    """Raise before the search if a recording without noise is none that the model can produce.
+
+    The first trial tells, at the defaults: where no recording noise is free, other parameters do
+    not change which samples vary. With late senses, and where there is no policy, the search tells.
+    """
+    study, observer = run.study, run.observer
+    is_noisy = np.min(observer.noise) > 0 or set(study.free) & set(observer.parameters)
+    if is_noisy or study.delay != (0,):
+        return
+    first = run.trials[[0]].with_lead(max(study.lead))
+    objective = make_objective(study.task, first, study.free, fixed=study.fixed, observer=observer)
+    middle = [support.middle for support in objective.supports]
+    usual = objective.usual_point()
+    with run.naming_trials(), suppress(ConvergenceError):
+        log_likelihood(objective.at(np.where(np.isnan(usual), middle, usual)), objective.trials)
 
 
 def _python_warning(text: str) -> None:
@@ -213,6 +240,7 @@ class _Run:
     """What the stages of an analysis share."""
 
     study: Study
+    movements: Movements
     trials: Trials
     key: Any
     progress: Progress
@@ -224,26 +252,43 @@ class _Run:
     ) -> Fit:
         """The fit of a task to the trials; its progress is reported as that of `what`."""
         study = self.study
-        found = fit(
-            task,
-            self.trials,
-            study.free,
-            key=self.key,
-            fixed=study.fixed,
-            observer=ObserverSpec(self.trials.channel_names, study.noise),
-            method=study.method,
-            priors=study.priors,
-            n_starts=n_starts,
-            starts=starts,
-            lead=self.lead,
-            delay=self.delay,
-            progress=lambda stage, done, total: self.progress(
-                what if stage == SEARCHING else stage, done, total
-            ),
-        )
-        # The recordings were looked at, which tell more than the trials.
+        with self.naming_trials():
+            found = fit(
+                task,
+                self.trials,
+                study.free,
+                key=self.key,
+                fixed=study.fixed,
+                observer=self.observer,
+                method=study.method,
+                priors=study.priors,
+                n_starts=n_starts,
+                starts=starts,
+                lead=self.lead,
+                delay=self.delay,
+                progress=lambda stage, done, total: self.progress(
+                    what if stage == SEARCHING else stage, done, total
+                ),
+            )
+        # The recordings were looked at, which tell more than the trials. That trials are few stays
+        # beside the estimates, whose errors it is about.
+        few = few_trials(len(found.trials))
         of_trials = doubts(found.objective.task, found.trials, dict(found.objective.fixed))
-        return replace(found, notes=tuple(note for note in found.notes if note not in of_trials))
+        notes = (note for note in found.notes if note == few or note not in of_trials)
+        return replace(found, notes=tuple(notes))
+
+    @property
+    def observer(self) -> ObserverSpec:
+        """How the trials were recorded."""
+        return ObserverSpec(self.trials.channel_names, self.study.noise)
+
+    @contextmanager
+    def naming_trials(self) -> Iterator[None]:
+        """Call a trial that contradicts the model as its file does."""
+        try:
+            yield
+        except ContradictionError as error:
+            raise error.named(self.study.labels(self.movements)[error.trial]) from None
 
     def random_key(self, stage: int) -> Any:
         """A random key for a stage. The numbers of stages are part of what a seed stands for."""
@@ -366,8 +411,9 @@ def _cut_elsewhere(run: _Run, result: Analysis) -> None:
     """Fit the same model to the movements that other speeds cut out, from the estimates too."""
     for speed in run.study.cuts:
         study = replace(run.study, prepare=with_cut(run.study.prepare, speed), cuts=())
-        trials = study.trials()[0].with_lead(result.fit.trials.lead)
-        there = replace(run, study=study, trials=trials)
+        movements = study.movements()
+        trials = study.trials(movements)[0].with_lead(result.fit.trials.lead)
+        there = replace(run, study=study, movements=movements, trials=trials)
         found = there.fitted(
             result.fit.objective.task,
             f"movements cut at {speed:g}",

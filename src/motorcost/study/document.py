@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from motorcost.errors import InputError
+from motorcost.errors import InputError, errors_at
 from motorcost.study.schema import UNKNOWN_KEY, StudyFile
 
 Location = tuple[str | int, ...]
@@ -60,20 +60,22 @@ class Document:
     @contextmanager
     def at(self, *location: str) -> Iterator[None]:
         """Add file, line and key to an `InputError` that is raised within the block."""
-        try:
+        with errors_at(self.place(location)):
             yield
-        except InputError as error:
-            raise self.error(location, str(error)) from None
 
     def error(self, location: Location, message: str) -> InputError:
         """An error at a key, as "study.toml, line 15: [free] effort: must be ..."."""
+        return InputError(f"{self.place(location)}: {message}")
+
+    def place(self, location: Location) -> str:
+        """File, line and key, as "study.toml, line 15: [free] effort"."""
         line = self.line(location)
         where = f"{self.name}, line {line}" if line else self.name
         if not location:
-            return InputError(f"{where}: {message}")
+            return where
         table, *keys = map(str, location)
         top = f"[{table}]" if isinstance(self.values.get(table), dict) else table
-        return InputError(f"{where}: {' '.join([top, *['.'.join(keys)] * bool(keys)])}: {message}")
+        return f"{where}: {' '.join([top, *['.'.join(keys)] * bool(keys)])}"
 
     def line(self, location: Location) -> int:
         """The line of a key, or of the nearest table around it whose line is known; else 0."""

@@ -11,13 +11,12 @@ from motorcost.errors import InputError
 from motorcost.fitting.leads import leads_of
 from motorcost.fitting.specification import takes_arguments
 from motorcost.io import datasets
-from motorcost.model.observer import ObserverSpec
 from motorcost.study import schema
 from motorcost.study.cuts import check_cuts
 from motorcost.study.document import Document, read_document
 from motorcost.study.selection import trial_range
 from motorcost.study.settings import check_bootstrap, check_method
-from motorcost.study.task_lookup import example_problem, find_task
+from motorcost.study.task_lookup import check_free_name, example_problem, find_task
 from motorcost.tasks.declarations import Task, defaults_of
 from motorcost.tasks.supports import Support
 
@@ -34,6 +33,7 @@ def read_study(path: Path) -> dict[str, Any]:
         lead = leads_of(file.model.lead)
     with document.at("report", "bootstrap"):
         check_bootstrap(file.report.bootstrap)
+    _check_states(document, file, task, fixed)
     steps = _steps(document, file.prepare)
     with document.at("report", "cuts"):
         check_cuts(file.report.cuts, steps)
@@ -53,7 +53,30 @@ def read_study(path: Path) -> dict[str, Any]:
         **file.observer.model_dump(),
         **file.fit.model_dump(),
         **file.report.model_dump(),
+        "written_at": _places(document),
     }
+
+
+def _places(document: Document) -> dict[str, str]:
+    """Where the file says how to read and prepare recordings: what is wrong with that is known only
+    when they are there."""
+    steps = {f"prepare.{step}": ("prepare", step) for step in document.values.get("prepare", {})}
+    data = ("data", "units") if "units" in document.values["data"] else ("data",)
+    locations = {**steps, "data": data, "observer.states": ("observer", "states")}
+    return {key: document.place(location) for key, location in locations.items()}
+
+
+def _check_states(
+    document: Document, file: schema.StudyFile, task: Task, fixed: dict[str, Any]
+) -> None:
+    """Raise where the task has no such state, as far as it runs with its defaults."""
+    try:
+        known = example_problem(task, file.model.task, fixed).state_names
+    except InputError:  # which is said when the trials are made
+        return
+    with document.at("observer", "states"):
+        for state in file.observer.states or ():
+            checks.one_of(f"state of {file.model.task}", state, known)
 
 
 def _reading(document: Document, data: schema.Data) -> dict[str, Any]:
@@ -113,12 +136,6 @@ def _free(
     supports = {}
     for name, declared in file.free.items():
         with document.at("free", name):
-            if name not in takes_arguments(task):
-                states = (
-                    file.observer.states
-                    or example_problem(task, file.model.task, fixed).state_names
-                )
-                noises = ObserverSpec(states).parameters
-                checks.one_of("parameter", name, [*takes_arguments(task), *noises])
+            check_free_name(name, task, file.model.task, file.observer.states, fixed)
             supports[name] = schema.support_of(declared)
     return supports

@@ -6,7 +6,7 @@ Everything here is NumPy: nothing is compiled.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +110,7 @@ class Look:
             "duration (s)": m.duration,
             f"distance{unit}": m.distance,
             f"peak speed{per_second}": m.peak_speed,
-            "first speed (% of peak)": 100 * m.first_speed,
+            "first speed (% of peak)": 100 * np.abs(m.first_speed),
             f"{'distance to goal' if self.tracked else 'end error'}{unit}": m.end_error,
         }
         if len(self.group_names) == 1:
@@ -219,6 +219,32 @@ def look(
     >>> len(found.to_frame())
     8
     """
+    return look_at_some(
+        source,
+        {},
+        task=task,
+        dataset=dataset,
+        reading=reading,
+        dt=dt,
+        only=only,
+        trials=trials,
+        by=by,
+    )
+
+
+def look_at_some(
+    source: Study | Movements | Path | str,
+    written_at: Mapping[str, str],
+    *,
+    task: Task | str | None,
+    dataset: str | None,
+    reading: Mapping[str, Any] | None,
+    dt: float | None,
+    only: Mapping[str, Any] | None,
+    trials: str | None,
+    by: str | None,
+) -> Look:
+    """What `look` does; `written_at` as in `Study.selected`, for errors."""
     checks.instance(
         "source",
         source,
@@ -229,14 +255,16 @@ def look(
     if isinstance(source, Movements):
         if task is not None:
             raise InputError("task needs a file or a study: movements are looked at as they are")
-        return _look(prepared(source, with_selection((), only, trials)), None, by, "movements")
+        steps = with_selection((), only, trials, written_at)
+        return _look(prepared(source, steps, written_at), None, by, "movements")
     study = _study(source, task, dataset, reading, dt)
     if study is not None:
-        study = replace(study, prepare=with_selection(study.prepare, only, trials))
+        study = study.selected(only, trials, written_at)
         return look_at(study, study.prepared(), by)
     path = Path(str(source))
     recorded = _read(path, dataset, reading)
-    return _look(prepared(recorded, with_selection((), only, trials)), None, by, path.name)
+    steps = with_selection((), only, trials, written_at)
+    return _look(prepared(recorded, steps, written_at), None, by, path.name)
 
 
 def _study(
@@ -297,6 +325,7 @@ def _look(found: Prepared, study: Study | None, by: str | None, title: str) -> L
         default_goal=default,
         tracked=goals is not None and any(goal.ndim > 1 for goal in goals),
         leads=study is not None and max(study.lead) > 0,
+        scale=None if study is None else _scale(study, movements),
     )
     return Look(
         warnings=(*refusals, *suspicions(found.recorded, inspected, groups)),
@@ -310,6 +339,13 @@ def _look(found: Prepared, study: Study | None, by: str | None, title: str) -> L
         step=step,
         title=title,
     )
+
+
+def _scale(study: Study, movements: Movements) -> float | None:
+    """The factor of the last step `scale` that set the unit of the channels, if one has."""
+    units = set(movements.channels.values())
+    steps = [arguments for step, arguments in study.prepare if step == "scale"]
+    return next((step["factor"] for step in reversed(steps) if step["unit"] in units), None)
 
 
 def _placed(study: Study, movements: Movements) -> tuple[StepRecord, float]:

@@ -11,11 +11,11 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.data.movements import Movements
-from motorcost.errors import InputError
+from motorcost.errors import InputError, errors_at
 from motorcost.fitting.specification import takes_arguments
 from motorcost.model.problem import Problem
 from motorcost.study.leaving_out import least, most
-from motorcost.study.selection import Step, keep_only, keep_range
+from motorcost.study.selection import SELECTING, Step, keep_only, keep_range
 from motorcost.tasks.declarations import Task, defaults_of, parameter_units
 from motorcost.tasks.plausible_units import check_scale, note_of_assumed, wanted_units
 from motorcost.tasks.targets import numeric
@@ -68,17 +68,37 @@ def check_steps(steps: Sequence[tuple[str, Mapping[str, Any]]]) -> tuple[Step, .
     return tuple((step, dict(arguments)) for step, arguments in steps)
 
 
-def prepared(recorded: Movements, steps: Sequence[Step]) -> Prepared:
-    """The movements after all steps, in their order, and what each step did."""
+def prepared(
+    recorded: Movements, steps: Sequence[Step], written_at: Mapping[str, str] | None = None
+) -> Prepared:
+    """The movements after all steps, in their order, and what each step did.
+
+    `written_at`: where steps are written, by key as in `prepare.cut`; errors begin with it.
+    """
+    recorded = _that_have_samples(recorded)
+    places = {f"prepare.{step}": f"[prepare] {step}" for step in _STEPS if step not in SELECTING}
+    places |= written_at or {}
     records = [_record("read", {}, None, recorded)]
     movements = recorded
     for step, arguments in steps:
         before = movements
-        movements = _STEPS[step](before, **arguments)
-        if not len(movements):
-            raise InputError(f"[prepare] {step} leaves none of {len(before)} trials")
+        with errors_at(places.get(f"prepare.{step}")):
+            movements = _STEPS[step](before, **arguments)
+            if not len(movements):
+                raise InputError(f"{step} leaves none of {len(before)} trials")
         records.append(_record(step, arguments, before, movements))
     return Prepared(recorded, movements, tuple(records))
+
+
+def _that_have_samples(recorded: Movements) -> Movements:
+    """The trials that have a sample; all if none has, which whoever takes them says."""
+    there = np.array([np.isfinite(samples).any() for samples in recorded.samples], bool)
+    if there.all() or not there.any():
+        return recorded
+    missing = np.flatnonzero(~there)
+    which = recorded.name_trials(~there)
+    named = f"trial {recorded.labels[missing[0]]}" if len(missing) == 1 else which
+    return recorded[there].noted(f"{named} left out: no sample of {', '.join(recorded.channels)}")
 
 
 def _record(

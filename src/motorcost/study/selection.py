@@ -10,10 +10,12 @@ import numpy as np
 
 from motorcost import checks
 from motorcost.data.movements import Movements
-from motorcost.errors import InputError
+from motorcost.errors import InputError, errors_at
 
 Step = tuple[str, dict[str, Any]]
 
+# Steps of a preparation that choose trials, which are arguments and options too.
+SELECTING = ("only", "trials")
 # Values of a condition that an error lists.
 _LISTED = 12
 # Python converts decimal numbers of up to 4300 digits.
@@ -93,8 +95,11 @@ def with_selection(
     steps: Sequence[Step],
     only: Mapping[str, Any] | None = None,
     trials: str | None = None,
+    written_at: Mapping[str, str] | None = None,
 ) -> tuple[Step, ...]:
     """Steps of a preparation with another selection of trials.
+
+    `written_at`: by key, as in `prepare.trials`, what says so; errors begin with it.
 
     `only` comes before all other steps, `trials` after them, unless the preparation has such a
     step already, which is then replaced.
@@ -103,7 +108,8 @@ def with_selection(
     if only:
         changed = _replaced(changed, ("only", dict(only)), 0)
     if trials is not None:
-        trial_range(trials)
+        with errors_at((written_at or {}).get("prepare.trials")):
+            trial_range(trials)
         changed = _replaced(changed, ("trials", {"which": trials}), len(changed))
     return tuple(changed)
 

@@ -7,14 +7,14 @@ one with comments. In Python, and from the command line's options, a `Study` is 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from motorcost import checks
 from motorcost.data.joining import concatenate_movements
 from motorcost.data.movements import Movements
-from motorcost.errors import InputError
+from motorcost.errors import InputError, errors_at
 from motorcost.fitting.delays import delays_of
 from motorcost.fitting.derivative_free import METHODS, Method, check_installed
 from motorcost.fitting.leads import Lead, leads_of
@@ -23,7 +23,8 @@ from motorcost.io.files import printable
 from motorcost.model.trials import Trials
 from motorcost.study.cuts import check_cuts
 from motorcost.study.preparation import ForModel, Prepared, check_steps, prepared
-from motorcost.study.task_lookup import example_problem, find_task
+from motorcost.study.selection import with_selection
+from motorcost.study.task_lookup import check_free_name, example_problem, find_task
 from motorcost.tasks.declarations import Task
 from motorcost.tasks.late_senses import Delay
 from motorcost.tasks.supports import Support
@@ -75,6 +76,8 @@ class Study:
       report says whether the estimates depend on it.
     - `baselines`, `profiles`: whether models without signal-dependent noise are fitted for
       comparison, and whether intervals are those of profile likelihoods.
+    - `written_at`: by key, as in `prepare.cut` or `data`, where a file or an option says it; errors
+      begin with it. `Study.read` fills it in.
 
     Examples
     --------
@@ -107,6 +110,7 @@ class Study:
     cuts: tuple[float, ...]
     baselines: bool
     profiles: bool
+    written_at: dict[str, str] = field(compare=False, repr=False)
 
     def __init__(
         self,
@@ -134,13 +138,14 @@ class Study:
         cuts: Sequence[float] = (),
         baselines: bool = True,
         profiles: bool = True,
+        written_at: Mapping[str, str] | None = None,
     ) -> None:
-        name = task if isinstance(task, str) else getattr(task, "__name__", repr(task))
+        called = task if isinstance(task, str) else getattr(task, "__name__", repr(task))
         values = {
             "files": (Path(files),) if isinstance(files, (str, Path)) else tuple(map(Path, files)),
             "task": find_task(task) if isinstance(task, str) else task,
             "free": _free(free),
-            "task_name": name if task_name is None else task_name,
+            "task_name": called if task_name is None else task_name,
             "dataset": None if dataset is None else datasets.describe(dataset).name,
             "reading": dict(reading or {}),
             "prepare": check_steps(prepare),
@@ -160,9 +165,10 @@ class Study:
             "cuts": check_cuts(cuts, prepare),
             "baselines": baselines,
             "profiles": profiles,
+            "written_at": dict(written_at or {}),
         }
-        for field, value in values.items():
-            object.__setattr__(self, field, value)
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @staticmethod
     def read(path: Path | str) -> Study:
@@ -173,6 +179,27 @@ class Study:
         from motorcost.study.file import read_study  # loads pydantic
 
         return Study(**read_study(Path(path)))
+
+    def check_names(self) -> None:
+        """Raise where the task, and the recording noise, have no parameter that is to be free."""
+        for name in self.free:
+            check_free_name(name, self.task, self.task_name, self.states, self.fixed)
+
+    def selected(
+        self,
+        only: Mapping[str, Any] | None = None,
+        trials: str | None = None,
+        written_at: Mapping[str, str] | None = None,
+    ) -> Study:
+        """The same study of some of the trials, as `mc.look` chooses them.
+
+        `written_at`: by key, as in `prepare.only`, what says so if that is no argument.
+        """
+        given = {"prepare.only": only, "prepare.trials": trials}
+        kept = {key: place for key, place in self.written_at.items() if not given.get(key)}
+        chosen = {key: place for key, place in (written_at or {}).items() if given.get(key)}
+        steps = with_selection(self.prepare, only, trials, written_at)
+        return replace(self, prepare=steps, written_at=kept | chosen)
 
     def prepared(self) -> Prepared:
         """The recordings as they were read, after their preparation, and what each step did."""
@@ -185,7 +212,7 @@ class Study:
                 self.files, [datasets.read_any(file, **self.reading) for file in self.files]
             )
         movements = parts[0] if len(parts) == 1 else concatenate_movements(parts)
-        return prepared(movements, self.prepare)
+        return prepared(movements, self.prepare, self.written_at)
 
     def movements(self) -> Movements:
         """The recordings, read and prepared; their notes say what was done."""
@@ -213,7 +240,6 @@ class Study:
         `groups` are conditions to keep besides those.
         """
         per = {support.per for support in self.free.values() if support and support.per}
-        problem = example_problem(self.task, self.task_name, self.fixed)
         wanted = ForModel(
             task=self.task,
             task_name=self.task_name,
@@ -223,7 +249,15 @@ class Study:
             named_conditions=self.reading.get("conditions", ()) if self.dataset is None else (),
             dt=self.dt,
         )
-        return wanted.select(movements, problem)
+        problem = example_problem(self.task, self.task_name, self.fixed)
+        recorded = set(self.states or ()) <= set(movements.channels)
+        with errors_at(self.written_at.get("data" if recorded else "observer.states")):
+            return wanted.select(movements, problem)
+
+    def labels(self, movements: Movements) -> tuple[str, ...]:
+        """What the trials on the model's grid are called in their files."""
+        selected, dt = self.for_model(movements)
+        return selected[selected.long_enough(dt)].labels
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from motorcost.data.measures import Measures
 from motorcost.data.movements import Movements
+from motorcost.fitting.information import LEAST_FREEDOM
 from motorcost.tasks.plausible_units import unit_in_a_study, unit_in_python
 
 # Movements whose median end is farther from the goal than this fraction of the way to it do not
@@ -29,6 +30,8 @@ _OFFSET = 0.3
 UNDER_WAY = 0.08
 # The same of eyes, which are at their fastest early in a saccade: simulated ones have 0.1 to 0.15.
 _UNDER_WAY_OF_EYES = 0.2
+# From fewer trials than this, quartiles say nothing of how much such speeds vary.
+_FEWEST_FOR_A_SPREAD = 4
 # Trials of which more than this share of the way is left at their end, where most get there.
 _FELL_SHORT = 0.5
 # Trials that last so many times as long as the usual one, or as small a part of it, are other
@@ -74,6 +77,7 @@ class Inspected:
     - `tracked`: whether goals move, so that trials are no movements from rest to rest.
     - `leads`: whether the model begins before the first sample.
     - `of_arrays`: whether they are `Trials` rather than recordings from a file.
+    - `scale`: the factor by which the step `scale` of the preparation has set the unit, if it has.
     """
 
     movements: Movements
@@ -86,6 +90,7 @@ class Inspected:
     tracked: bool = False
     leads: bool = False
     of_arrays: bool = False
+    scale: float | None = None
 
     def part(self, which: np.ndarray) -> Inspected:
         """The same of some of the trials."""
@@ -104,6 +109,7 @@ def suspicions(recorded: Movements, inspected: Inspected, groups: Sequence[str])
 def suspicions_of_trials(inspected: Inspected, groups: Sequence[str]) -> tuple[str, ...]:
     """The same without what only the recordings tell, as they were read."""
     return (
+        *_few(inspected),
         *_units(inspected),
         *_spikes(inspected),
         *_of_all_or_some(_goals, inspected, groups),
@@ -159,10 +165,31 @@ def _jumps(recorded: Movements, channel: str) -> bool:
     return bool(changed.any()) and float(np.mean(changed)) < _JUMPS
 
 
+def few_trials(count: int) -> str:
+    """What to say of too few trials for standard errors that allow for how trials differ, whatever
+    is inferred; empty of more."""
+    least = 1 + LEAST_FREEDOM
+    if count >= least:
+        return ""
+    are = "is only 1 trial" if count == 1 else f"are only {count} trials"
+    return (
+        f"there {are}: standard errors are then those of a model that is right, and do not allow "
+        f"for how trials differ, which takes {least} trials at least; most checks of the model "
+        "need more, too."
+    )
+
+
+def _few(inspected: Inspected) -> Iterator[str]:
+    """Too few trials. A goal that moves is followed for long: few trials of that tell much."""
+    text = few_trials(len(inspected.movements))
+    if text and not inspected.tracked:
+        yield text
+
+
 def _units(inspected: Inspected) -> Iterator[str]:
     """Distances, speeds and durations that no hand and no eye can have."""
     measures = inspected.measures
-    duration = float(np.median(measures.duration))
+    duration = float(np.nanmedian(measures.duration))
     if not _DURATIONS[0] <= duration <= _DURATIONS[1]:
         yield f"trials last {duration:.3g} s: is the unit of time right (time_unit)?"
     if inspected.unit not in _EXPECTED:
@@ -205,6 +232,11 @@ def _better_unit(distance: float, inspected: Inspected) -> str:
     channel = "x" if turned else next(iter(inspected.movements.channels))
     for name, size in _SIZES.items():
         if _USUAL_REACH[0] <= distance * size <= _USUAL_REACH[1]:
+            if inspected.scale is not None:
+                return (
+                    f" The step scale of [prepare] says so: with factor = "
+                    f"{inspected.scale * size:.3g} they cover {distance * size:.3g} m."
+                )
             return (
                 f" If the numbers are in {name}, they cover {distance * size:.3g} m: say so, as in "
                 f"{say_unit(channel, name)}, and the units of other channels and of goals."
@@ -273,7 +305,7 @@ def _offset(inspected: Inspected, known: np.ndarray) -> np.ndarray | None:
 def _under_way(inspected: Inspected) -> Iterator[str]:
     """Movements that do not start from rest."""
     first = inspected.measures.first_speed[np.isfinite(inspected.measures.first_speed)]
-    if not first.size or inspected.tracked or inspected.leads:
+    if first.size < _FEWEST_FOR_A_SPREAD or inspected.tracked or inspected.leads:
         return
     limit = _UNDER_WAY_OF_EYES if inspected.unit == "deg" else UNDER_WAY
     middle = float(np.median(first))
@@ -336,7 +368,7 @@ def _which_fell_short(inspected: Inspected, which: Any = True) -> str:
 def _unusually_long_or_short(inspected: Inspected) -> Iterator[str]:
     """Trials that last much longer or shorter than the others."""
     duration = inspected.measures.duration
-    usual = float(np.median(duration))
+    usual = float(np.nanmedian(duration))
     if inspected.tracked or usual <= 0:
         return
     short, long = duration * _OTHER_DURATION < usual, duration > _OTHER_DURATION * usual

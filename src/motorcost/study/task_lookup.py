@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,8 @@ import jax
 
 from motorcost import checks, tasks
 from motorcost.errors import InputError
+from motorcost.fitting.specification import refuse_free_delay, takes_arguments
+from motorcost.model.observer import ObserverSpec
 from motorcost.model.problem import Problem
 from motorcost.tasks.declarations import Task
 
@@ -68,6 +70,21 @@ def make_problem(task: Task, name: str, values: Mapping[str, Any]) -> Problem:
     if not isinstance(problem, Problem):
         raise InputError(f"the task {name} must make a Problem, got {type(problem).__name__}")
     return problem
+
+
+def check_free_name(
+    name: str, task: Task, task_name: str, states: Sequence[str] | None, fixed: Mapping[str, Any]
+) -> None:
+    """Raise unless a parameter of the task, or the recording noise of a state, has this name.
+
+    `states` are those that were recorded; any of the task's if None.
+    """
+    refuse_free_delay(name)
+    taken = takes_arguments(task)
+    if name in (*taken, *ObserverSpec(states or ()).parameters):
+        return
+    recorded = states or example_problem(task, task_name, fixed).state_names
+    checks.one_of("parameter", name, [*taken, *ObserverSpec(recorded).parameters])
 
 
 def example_problem(task: Task, name: str, fixed: Mapping[str, Any]) -> Problem:

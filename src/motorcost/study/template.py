@@ -20,16 +20,7 @@ file = "{file}"                 # or a list; paths are relative to this file
 {columns}
 
 [prepare]                       # what to do with the recordings, in this order
-{prepare}# scale = {{ factor = 0.00026, unit = "m", names = ["x", "y", "target_x", "target_y"] }}
-# centred = {{ goal = ["target_x", "target_y"] }}     # measure from where each trial starts, for
-                                # tasks in the plane
-# along = {{ goal = ["target_x", "target_y"] }}       # turn onto the line from start to target,
-                                # before cut: the start is then where the hand rested
-# cut = {{ speed = 0.05, channels = ["position", "lateral"] }}   # to the movement alone
-# least = {{ target = 0.02, duration = 0.1, way = 0.5 }}   # leave out smaller and shorter ones, and
-                                # those that end before half of the way to their goal
-# most = {{ duration = 1.5 }}     # leave out longer ones
-
+{prepare}
 [model]
 task = "{task}"                 # {tasks}; or "file.py:function"
 {dt}                     # the model's step in seconds; the recording's if left out
@@ -60,6 +51,64 @@ folds = 5                       # of the cross-validation
 bootstrap = 0                   # simulated data sets to bootstrap from
 # cuts = [0.03, 0.08]           # other speeds of the cut: do the estimates depend on it?
 """
+
+# Steps of [prepare] that a study may need, with values for a kind of task, and what they are for.
+_REACH_STEPS = {
+    "scale": ('{ factor = 0.00026, unit = "m", names = ["x", "y", "target_x", "target_y"] }',),
+    "along": (
+        '{ goal = ["target_x", "target_y"] }',
+        "turn onto the line from start to target,",
+        "before cut: the start is then where the hand rested",
+    ),
+    "cut": ('{ speed = 0.05, channels = ["position", "lateral"] }', "to the movement alone"),
+    "least": (
+        "{ target = 0.02, duration = 0.1, way = 0.5 }",
+        "leave out smaller and shorter ones, and",
+        "those that end before half of the way to their goal",
+    ),
+    "most": ("{ duration = 1.5 }", "leave out longer ones"),
+}
+_SACCADE_STEPS = _REACH_STEPS | {
+    "scale": ('{ factor = 0.03, unit = "deg", names = ["x", "y", "end_x", "end_y"] }',),
+    "along": (
+        '{ goal = ["end_x", "end_y"], names = ["angle", "lateral"] }',
+        "turn onto the line from start",
+        "to end, before cut: the start is then where the eye rested",
+    ),
+    "cut": (
+        '{ speed = 30.0, channels = ["angle", "lateral"], smooth = 0.003, margin = 0.01 }',
+        "to the saccade alone",
+    ),
+    "least": ("{ target = 4.0, duration = 0.01, way = 0.5 }", *_REACH_STEPS["least"][1:]),
+    "most": ("{ duration = 0.2 }", "leave out longer ones"),
+}
+
+
+def _centred(steps: dict[str, tuple[str, ...]], goal: str, cut: str) -> dict[str, tuple[str, ...]]:
+    """The same steps for a task in the plane, which is not turned onto a line."""
+    centred = (f"{{ goal = {goal} }}", "measure from where each trial starts")
+    turned = {"along": ("centred", centred), "cut": ("cut", (cut, *steps["cut"][1:]))}
+    return dict(turned.get(name, (name, step)) for name, step in steps.items())
+
+
+_LONG_STEPS = {
+    "scale": ('{ factor = 0.00026, unit = "m", names = ["position", "target"] }',),
+    "least": ("{ duration = 1.0 }", "leave out shorter trials"),
+    "most": ("{ duration = 60.0 }", "leave out longer ones"),
+}
+_PURSUIT_STEPS = _LONG_STEPS | {
+    "scale": ('{ factor = 0.00026, unit = "m", names = ["cursor", "target"] }',)
+}
+_STEPS = {
+    "pursuit": _PURSUIT_STEPS,
+    "subjective_pursuit": _PURSUIT_STEPS,
+    "reaching": _REACH_STEPS,
+    "planar_reaching": _centred(_REACH_STEPS, '["target_x", "target_y"]', "{ speed = 0.05 }"),
+    "saccade": _SACCADE_STEPS,
+    "planar_saccade": _centred(
+        _SACCADE_STEPS, '["end_x", "end_y"]', "{ speed = 30.0, smooth = 0.003, margin = 0.01 }"
+    ),
+}
 
 # What to infer from recorded movements, where that is known from real recordings; otherwise the
 # task's costs. Trials of people differ in more than motor noise: where nothing else may vary, motor
@@ -108,7 +157,7 @@ def study_template(task_name: str, data: Path, folder: Path) -> str:
     """
     task = find_task(task_name)
     found = described(task_name, data, folder)
-    prepare = "".join(f"{line}\n" for line in found.prepare)
+    prepare = "".join(f"{line}\n" for line in _steps(task_name, found.prepare))
     states = json.dumps(found.states or ("position",))
     return _TEMPLATE.format(
         title=f"A study of {task_name}",
@@ -124,6 +173,26 @@ def study_template(task_name: str, data: Path, folder: Path) -> str:
         fixed=", ".join(f"{name} = {value}" for name, value in KNOWN.get(task_name, {}).items()),
         free="\n".join(_free(task_name, task)),
     )
+
+
+def _steps(task_name: str, written: Sequence[str]) -> list[str]:
+    """The lines `written`, and comments on the other steps, with values for the task; first the
+    scale, which the others are in."""
+    there = {line.split("=")[0].strip() for line in written}
+    others = {
+        name: _commented(name, *step)
+        for name, step in _STEPS.get(task_name, _LONG_STEPS).items()
+        if name not in there
+    }
+    scale = others.pop("scale", [])
+    return [*scale, *written, *(line for lines in others.values() for line in lines)]
+
+
+def _commented(name: str, values: str, *about: str) -> list[str]:
+    """A step as a comment, with what it is for beside it and below."""
+    step = f"# {name} = {values}"
+    first = [f"{step}   # {about[0]}" if about else step]
+    return [*first, *(f"{'':32}# {more}" for more in about[1:])]
 
 
 def _free(task_name: str, task: tasks.Task) -> list[str]:
