@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import motorcost as mc
-from motorcost.fitting.specification import make_objective
 from motorcost.inference.filter import filter_log_likelihoods, filter_setting, is_enough
 from motorcost.model.joint import can_vary
 from strategies import SHAPES, in_time, make_problem
@@ -68,17 +67,12 @@ def test_a_belief_in_noise_varies_where_the_world_does_not():
     assert entries(wandering) == (0, 1, 2, 3, 5, 6, 7, 8, 9)
 
 
-@partial(jax.jit, static_argnames=("varying", "noisy"))
-def filtered(problem, policy, observer, samples, starts, varying, noisy=False):
+@partial(jax.jit, static_argnames="varying")
+def filtered(problem, policy, observer, samples, starts, varying):
     def total(gains):
         other = eqx.tree_at(lambda p: (p.L, p.K), policy, gains)
         setting = filter_setting(
-            problem,
-            other,
-            observer,
-            known_start=starts is not None,
-            varying=varying,
-            noisy=noisy,
+            problem, other, observer, known_start=starts is not None, varying=varying
         )
         values, first = filter_log_likelihoods(setting, samples, starts)
         return values.sum(), (values, first)
@@ -126,52 +120,3 @@ def test_too_little_that_varies_is_noticed():
     assert [bool(e) for e in enough(REACH, mc.solve(REACH))] == [True, False]
     spread = mc.tasks.reaching(steps=6, aim_spread=0.01)
     assert [bool(e) for e in enough(spread, mc.solve(spread))] == [False, False]
-
-
-def test_noise_in_every_channel_changes_nothing_but_what_is_computed():
-    observer = mc.observe(REACH, ["position", "velocity"], noise=[1e-3, 1e-2])
-    policy = mc.solve(REACH)
-    trials = mc.simulate(REACH, policy, n_trials=3, key=jax.random.key(0), observer=observer)
-    samples = jnp.moveaxis(trials.observed, 0, -1).at[2, 0, 1].set(jnp.nan)
-    run = partial(filtered, REACH, policy, observer, samples, None, entries(REACH))
-    for found, expected in zip(
-        jax.tree.leaves(run(noisy=True)), jax.tree.leaves(run(noisy=False)), strict=True
-    ):
-        assert_allclose(found, expected, rtol=1e-12, atol=1e-9 * np.abs(expected).max())
-
-
-def test_noise_that_is_not_there_is_noticed():
-    policy = mc.solve(REACH)
-
-    def enough(noise):
-        observer = mc.observe(REACH, ["position", "velocity"], noise=noise)
-        return is_enough(filter_setting(REACH, policy, observer, known_start=False, noisy=True))
-
-    assert enough([1e-3, 1e-2])
-    assert not enough([1e-3, 0.0])
-
-
-def made_of_reaches(observer, free):
-    trials = mc.simulate(
-        REACH, mc.solve(REACH), n_trials=4, key=jax.random.key(0), observer=observer
-    )
-    return make_objective(mc.tasks.reaching, trials, free, observer=observer).structure
-
-
-@pytest.mark.parametrize(
-    ("noise", "free", "noisy"),
-    [
-        (1e-3, ["effort"], True),
-        ([1e-3, 0.0], ["effort"], False),
-        (1e-3, {"effort": None, "recording_noise": mc.LogUniform(1e-4, 1e-2)}, True),
-        (1e-3, {"effort": None, "recording_noise": mc.Uniform(0.0, 1e-2)}, False),
-    ],
-    ids=["all channels", "one channel", "a free noise", "a noise that may vanish"],
-)
-def test_noise_is_counted_on_where_it_cannot_vanish(noise, free, noisy):
-    observer = mc.ObserverSpec(["position", "velocity"], noise=noise)
-    assert made_of_reaches(observer, free).noisy == noisy
-
-
-def test_noise_is_not_counted_on_where_a_function_makes_the_observer():
-    assert not made_of_reaches(lambda problem: mc.observe(problem, noise=1e-3), ["effort"]).noisy

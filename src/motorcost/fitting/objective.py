@@ -337,36 +337,24 @@ def step_and_structure(objective: Objective, data: DataSets) -> tuple[float, Str
     Taken over all lengths, conditions and data sets, at a few points well within the supports,
     because at their ends noises may vanish.
     """
-    dt, rank, varying, noisy = _step_and_structure(objective, data)
-    entries = tuple(np.flatnonzero(varying).tolist())
-    # An observer that is a function of the problem may lose its noise anywhere, a free noise at 0.
-    stays = isinstance(objective.observer, ObserverSpec) and all(
-        c.support.low > 0 for c in objective.coordinates if c.of_observer
-    )
-    return float(dt), Structure(int(rank), entries, stays and bool(noisy))
+    dt, rank, varying = _step_and_structure(objective, data)
+    return float(dt), Structure(int(rank), tuple(np.flatnonzero(varying).tolist()))
 
 
 @lean_jit
-def _step_and_structure(objective: Objective, data: DataSets) -> tuple[Array, ...]:
+def _step_and_structure(objective: Objective, data: DataSets) -> tuple[Array, Array, Array]:
     parts = jnp.array([-0.1, 0.0, 0.1])
     supports = objective.supports
 
-    def at(part: Array, data_set: Array) -> tuple[Array, ...]:
+    def at(part: Array, data_set: Array) -> tuple[Array, Array, Array]:
         point = jnp.stack([*(s.middle + part * s.width for s in supports), data_set])
         make = objective.at(point, data.columns)
-        groups = [group for group, _ in group_trials(make, objective.trials, None, None)]
-        problems = [group.problem for group in groups]
+        problems = [group.problem for group, _ in group_trials(make, objective.trials, None, None)]
         ranks = [jax.vmap(innovation_rank)(problem).max() for problem in problems]
         varying = [jax.vmap(can_vary)(problem).any(axis=0) for problem in problems]
-        noisy = [(group.observer.U != 0).any(axis=-1).all() for group in groups]
-        return (
-            problems[0].dt[0],
-            jnp.stack(ranks).max(),
-            jnp.stack(varying).any(axis=0),
-            jnp.stack(noisy).all(),
-        )
+        return problems[0].dt[0], jnp.stack(ranks).max(), jnp.stack(varying).any(axis=0)
 
     of_data_sets = jax.vmap(at, in_axes=(None, 0))
     data_sets = jnp.arange(data.count, dtype=float)
-    dt, rank, varying, noisy = jax.vmap(of_data_sets, in_axes=(0, None))(parts, data_sets)
-    return dt.ravel()[0], rank.max(), varying.any(axis=(0, 1)), noisy.all()
+    dt, rank, varying = jax.vmap(of_data_sets, in_axes=(0, None))(parts, data_sets)
+    return dt.ravel()[0], rank.max(), varying.any(axis=(0, 1))

@@ -44,8 +44,7 @@ class Channels(eqx.Module):
     residual: Float[Array, "o trial"]  # sample minus prediction
     cov: Float[Array, "o o #trial"]
     noise: Float[Array, " o"]  # the least variance of each channel given those before it
-    # What rounding leaves of a variance that is zero; None if every channel has noise of its own.
-    floor: Float[Array, "o #trial"] | None
+    floor: Float[Array, "o #trial"]  # what rounding leaves of a variance that is zero
     present: Bool[Array, "o trial"] | None = None  # not missing; None if no sample is missing
 
 
@@ -90,16 +89,13 @@ def contradicts(
     unexplained: Float[Array, "o trial"],
     tolerance: Float[Array, "o trial"],
     size: Float[Array, "o trial"],
-    floor: Float[Array, "o #trial"] | None,
+    floor: Float[Array, "o #trial"],
 ) -> Bool[Array, "o trial"]:
     """Whether each channel differs from what it must be.
 
     `size` is that of the prediction, `floor` the variance up to which a channel counts as not
-    varying: it may vary by that much nevertheless, which rounding cannot tell from zero. It is None
-    where every channel has noise of its own: then all of them vary.
+    varying: it may vary by that much nevertheless, which rounding cannot tell from zero.
     """
-    if floor is None:
-        return jnp.zeros(unexplained.shape, bool)
     hidden = HIDDEN_DEVIATIONS * jnp.sqrt(jnp.maximum(lax.stop_gradient(floor), 0.0))
     return jnp.abs(unexplained) > tolerance + CONTRADICTION * size + hidden
 
@@ -132,14 +128,10 @@ def eliminate(
     def eliminate_channel(k: Any, carry: Any) -> Any:
         mean, cov, residual, among, across, rows, update = carry
         pivot = jnp.maximum(among[k, k], noise[k])
-        if floor is None:
-            varies, fixed = jnp.ones_like(pivot, bool), None
-        else:
-            varies = (noise[k] > 0) | (pivot > floor[k])
-            fixed = ~varies & jnp.isfinite(pivot)
+        varies = (noise[k] > 0) | (pivot > floor[k])
+        fixed = ~varies & jnp.isfinite(pivot)
         if present is not None:
-            varies = present[k] & varies
-            fixed = None if fixed is None else present[k] & fixed
+            varies, fixed = present[k] & varies, present[k] & fixed
         # The inner `where` keeps the derivative of the branch not taken finite.
         root = jnp.sqrt(jnp.where(varies, pivot, 1.0))
         scale = jnp.where(varies, 1.0 / root, 0.0)
@@ -150,12 +142,9 @@ def eliminate(
         if whitened is not None:
             row = rows[k] * scale
             whitened = _with_channel(whitened, k, (residual[k], varies, e, row, gain))
-        unexplained = update.unexplained
-        if fixed is not None:
-            unexplained = unexplained.at[k].set(jnp.where(fixed, residual[k], 0.0))
         update = Update(
             log_density=update.log_density + log_density,
-            unexplained=unexplained,
+            unexplained=update.unexplained.at[k].set(jnp.where(fixed, residual[k], 0.0)),
             whitened=whitened,
         )
         to_later = jnp.where(order > k, among[:, k] * scale, 0.0)

@@ -65,7 +65,6 @@ class FilterSetting(eqx.Module):
     cov_1: Float[Array, "z z"]
     noise: Float[Array, "T o"]  # the least variance of each channel given those before it
     varying: tuple[int, ...] | None = eqx.field(static=True, default=None)  # these entries
-    noisy: bool = eqx.field(static=True, default=False)  # every channel is recorded with noise
 
     def entries(self) -> tuple[np.ndarray, np.ndarray]:
         """The entries of z whose covariance is followed, and those among them of x."""
@@ -75,16 +74,13 @@ class FilterSetting(eqx.Module):
 
 
 class Sample(eqx.Module):
-    """One sample of every trial and how it was recorded; or all samples, on a first axis T.
-
-    Where every channel is recorded with noise, what is there to find contradictions is None.
-    """
+    """One sample of every trial and how it was recorded; or all samples, on a first axis T."""
 
     S: Float[Array, "*T o n"]
     UU: Float[Array, "*T o o"]
-    S_inverse: Float[Array, "*T n o"] | None
+    S_inverse: Float[Array, "*T n o"]
     noise: Float[Array, "*T o"]
-    over_all_trials: Float[Array, "*T o"] | None  # the variance of each channel, given no samples
+    over_all_trials: Float[Array, "*T o"]  # the variance of each channel, given no samples
     values: Float[Array, "*T o trial"]
 
 
@@ -109,11 +105,9 @@ def filter_setting(
     *,
     known_start: bool,
     varying: tuple[int, ...] | None = None,
-    noisy: bool = False,
 ) -> FilterSetting:
     """What all trials of one problem share in the filter. `varying` are the entries of z that can
-    vary, if these are known, and `noisy` is whether every channel is recorded with noise (see
-    `Structure`)."""
+    vary, if these are known (see `Structure`)."""
     joint = joint_system(problem, policy)
     mean_1, cov_1 = start_moments(problem, known_start=known_start)
     S, n = observer.S, problem.A.shape[-1]
@@ -130,19 +124,13 @@ def filter_setting(
         cov_1=cov_1,
         noise=jnp.diagonal(jax.vmap(semidefinite_cholesky)(new_noise), axis1=1, axis2=2) ** 2,
         varying=varying,
-        noisy=noisy,
     )
 
 
 def is_enough(setting: FilterSetting) -> Bool[Array, ""]:
-    """Whether no other entry of z varies than those whose covariance is followed, and every channel
-    has noise if the setting says so."""
-    enough = jnp.array(True)
-    if setting.varying is not None:
-        enough = setting.joint.is_all_that_varies(setting.varying, setting.cov_1)
-    if setting.noisy:
-        enough = enough & (setting.noise > 0).all()
-    return enough
+    """Whether no other entry of z varies than those whose covariance is followed."""
+    assert setting.varying is not None
+    return setting.joint.is_all_that_varies(setting.varying, setting.cov_1)
 
 
 def filter_log_likelihoods(
@@ -231,19 +219,16 @@ def first_means(
 
 def recorded(setting: FilterSetting, samples: Float[Array, "T o trial"]) -> Sample:
     """All samples, with how they were recorded."""
-    S, UU, noise = setting.S, setting.UU, setting.noise
-    if setting.noisy:
-        return Sample(S, UU, None, noise, None, samples)
-    start = setting.mean_1, setting.cov_1
-    # Without noise of their own in the first sample alone, its variance is all that is asked for.
+    S, UU, n = setting.S, setting.UU, setting.S.shape[2]
+    # Where every later sample has noise of its own, nothing depends on what else it varies by.
     varying = lax.cond(
-        (noise[1:] > 0).all(),
-        lambda: jnp.zeros((len(S), *S.shape[2:], S.shape[2])),
-        lambda: state_covariances(setting.joint, *start),
+        (setting.noise[1:] > 0).all(),
+        lambda: jnp.broadcast_to(setting.cov_1[:n, :n], (len(S), n, n)),
+        lambda: state_covariances(setting.joint, setting.mean_1, setting.cov_1),
     )
     over_all_trials = jnp.einsum("toi,tij,toj->to", S, varying, S)
     over_all_trials = over_all_trials + jnp.diagonal(UU, axis1=1, axis2=2)
-    return Sample(S, UU, setting.S_inverse, noise, over_all_trials, samples)
+    return Sample(S, UU, setting.S_inverse, setting.noise, over_all_trials, samples)
 
 
 def first_and_later(tree: Any) -> tuple[Any, Any]:
@@ -264,7 +249,7 @@ def condition(
     """The mean and covariance of z given one more sample, the update, and which channels contradict
     the model. `allowed` is what `tolerance` returns, `varying` the entries of z to which `cov`
     belongs, and those of x, if it is not all; for the rest see `run_filter`."""
-    S, over_all_trials = sample.S, sample.over_all_trials
+    S = sample.S
     o, n = S.shape
     entries, of_state = (range(len(mean)), range(n)) if varying is None else varying
     S_varying = at_places(S, of_state, axis=1)
@@ -272,29 +257,24 @@ def condition(
     present = ~jnp.isnan(sample.values)
     across = jnp.einsum("oi,ijb->ojb", S_varying, cov[:x])
     among = jnp.einsum("ojb,kj->okb", across[:, :x], S_varying) + sample.UU[:, :, None]
-    floor = None
-    if over_all_trials is not None:
-        floor = rounding_floor(jnp.einsum("kkb->kb", among), over_all_trials[:, None])
     channels = Channels(
         residual=jnp.where(present, sample.values - S @ mean[:n], 0.0),
         cov=among,
         noise=sample.noise,
-        floor=floor,
+        floor=rounding_floor(jnp.einsum("kkb->kb", among), sample.over_all_trials[:, None]),
         present=None if share_covariance else present,
     )
     rows = None
     if whiten:
         rows = jnp.broadcast_to(jnp.pad(S, ((0, 0), (0, n)))[:, :, None], (o, *mean.shape))
+    size = jnp.abs(S) @ jnp.abs(mean[:n])
     among_varying = at_places(mean, entries)
     conditional_mean, cov, update = eliminate(channels, among_varying, cov, across, rows)
-    size = jnp.abs(S) @ jnp.abs(mean[:n])
     mean = with_places(mean, entries, conditional_mean)
     if share_covariance:
         density = jnp.where(present.all(axis=0), update.log_density, 0.0)
         update = eqx.tree_at(lambda update: update.log_density, update, density)
-    contradicting = contradicts(update.unexplained, allowed, size, floor)
-    if sample.S_inverse is None:
-        return mean, cov, update, contradicting
+    contradicting = contradicts(update.unexplained, allowed, size, channels.floor)
     # A difference that is tolerated is taken into the state: errors of rounded samples do not add
     # up from step to step, and the filter for full observation, whose states are the samples,
     # goes the same way.

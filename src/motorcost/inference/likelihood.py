@@ -208,16 +208,11 @@ def log_likelihoods_of(
         return jnp.where(per_value(enough), values, -jnp.inf), first, per_trial
 
     def in_general(*, complete: bool = False) -> tuple[Array, Array, Array]:
-        of_problem = partial(
-            filter_setting,
-            known_start=known_start,
-            varying=structure.varying,
-            noisy=structure.noisy,
-        )
+        of_problem = partial(filter_setting, known_start=known_start, varying=structure.varying)
         of_trials = partial(filter_log_likelihoods, complete=complete)
         settings = for_each(of_problem)(problems, policies, observers)
         values, first, per_trial = run(of_trials, settings)
-        if structure.varying is not None or structure.noisy:
+        if structure.varying is not None:
             enough = for_each(is_enough)(settings)
             values = jnp.where(per_value(enough), values, -jnp.inf)
         return values, first, per_trial

@@ -10,16 +10,12 @@ class Structure(NamedTuple):
       at most (`fully_observed.innovation_rank`).
     - `varying`: the entries of z = (x, xh) that can vary (`joint.can_vary`). The others, a target
       for instance, are rows and columns of zeros in every covariance.
-    - `noisy`: whether every channel is recorded with noise: then no sample can contradict the
-      model, and the filter need not look for it.
 
-    A program that is told too little, or of noise that is not there, says so: its log likelihoods
-    are -inf.
+    A program that is given too little says so: its log likelihoods are -inf.
     """
 
     rank: int | None = None
     varying: tuple[int, ...] | None = None
-    noisy: bool = False
 
 
 UNKNOWN = Structure()
