@@ -248,6 +248,42 @@ def test_a_recording_without_noise_is_refused_before_the_search(study, monkeypat
     assert not searched
 
 
+class SearchedError(Exception):
+    pass
+
+
+def searched(*_, **__):
+    raise SearchedError
+
+
+def test_the_first_trial_is_checked_where_noises_do_not_vanish(study, monkeypatch):
+    """Starts do not vary at the default of their spread, where this support begins."""
+    checked = []
+
+    def check(make, trials):
+        conditions = {name: values[0].item() for name, values in trials.conditions.items()}
+        checked.append(make(steps=int(trials.lengths[0]), **conditions)[0])
+
+    monkeypatch.setattr(module, "fit", searched)
+    monkeypatch.setattr(module, "log_likelihood", check)
+    starts = {"effort": None, "start_spread": mc.Uniform(0.0, 0.05)}
+    with pytest.raises(SearchedError):
+        analyse(replace(study, noise=0.0, free=starts))
+    (problem,) = checked
+    assert np.any(problem.initial_belief_cov + problem.initial_state_cov)
+    assert not np.any(mc.tasks.reaching().initial_belief_cov)
+
+
+def test_a_likelihood_that_cannot_be_computed_at_one_point_refuses_nothing(study, monkeypatch):
+    def beyond(*_, **__):
+        raise mc.InputError("the likelihood is beyond what can be computed")
+
+    monkeypatch.setattr(module, "fit", searched)
+    monkeypatch.setattr(module, "log_likelihood", beyond)
+    with pytest.raises(SearchedError):
+        analyse(replace(study, noise=0.0))
+
+
 @pytest.mark.parametrize(
     "changed", [{"noise": 1e-3}, {"free": ["effort", "recording_noise"]}, {"delay": 1}]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -208,8 +208,9 @@ def analyse(
 def _check_first_trial(run: _Run) -> None:
     """Raise before the search if a recording without noise is none that the model can produce.
 
-    The first trial tells, at the defaults: where no recording noise is free, other parameters do
-    not change which samples vary. With late senses, and where there is no policy, the search tells.
+    The first trial tells, at the defaults, or where these are ends of supports, at which noises
+    may vanish, in their middle. With late senses, and where there is no likelihood at that point,
+    the search tells.
     """
     study, observer = run.study, run.observer
     is_noisy = np.min(observer.noise) > 0 or set(study.free) & set(observer.parameters)
@@ -218,9 +219,15 @@ def _check_first_trial(run: _Run) -> None:
     first = run.trials[[0]].with_lead(max(study.lead))
     objective = make_objective(study.task, first, study.free, fixed=study.fixed, observer=observer)
     middle = [support.middle for support in objective.supports]
-    usual = objective.usual_point()
-    with run.naming_trials(), suppress(ConvergenceError):
-        log_likelihood(objective.at(np.where(np.isnan(usual), middle, usual)), objective.trials)
+    usual, (low, high) = objective.usual_point(), objective.bounds.T
+    point = np.where((low < usual) & (usual < high), usual, middle)  # NaN is within nothing
+    with run.naming_trials():
+        try:
+            log_likelihood(objective.at(point), objective.trials)
+        except ContradictionError:
+            raise
+        except (ConvergenceError, InputError):
+            return
 
 
 def _python_warning(text: str) -> None:
